@@ -1,0 +1,96 @@
+"""The fold: the log's events, one after the other, into the state.
+
+Replay is verification. An event that breaks a rule has no effect: it is kept as a violation
+that every reader of the log sees, and the pointer stays where the valid events put it. An
+event that breaks the log's own form (order, versions, bytes) ends the fold with
+`InvalidEvent`, since nothing after it can be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reef_release.domain import events as ev
+from reef_release.domain.checks import Checks
+from reef_release.domain.effects import EFFECTS
+from reef_release.domain.events import Envelope, Event, EventData
+from reef_release.domain.merkle import leaf_hash
+from reef_release.domain.reasons import Reason
+from reef_release.domain.state import State, Violation
+from reef_release.domain.validation import VALIDATORS, stream_of
+from reef_release.errors import BadRequest, InvalidEvent, NotFound, Refused, SignatureRejected
+
+__all__ = ["Fold"]
+
+class Fold:
+    """A state and the checks it is folded with."""
+
+    def __init__(self, checks: Checks) -> None:
+        self.state = State()
+        self._checks = checks
+
+    def apply(self, body: bytes) -> Event:
+        """Fold the stored bytes of the next event; the event may turn out a violation.
+
+        Raises `InvalidEvent` when the bytes cannot be the next event of this log.
+        """
+        event = ev.decode(body)
+        envelope = event.envelope
+        state = self.state
+        self._check_order(envelope)
+        reasons = self.reasons(envelope.scenario, envelope.stream, event.data)
+        if reasons:
+            state.violations.append(
+                Violation(
+                    position=envelope.position,
+                    type=envelope.type,
+                    scenario=envelope.scenario,
+                    reasons=tuple(reasons),
+                )
+            )
+        else:
+            EFFECTS[type(event.data)](state, self._checks, envelope, event.data)
+        state.tree.append(leaf_hash(body))
+        state.position = envelope.position
+        state.recorded_at = envelope.recorded_at
+        state.versions[envelope.scenario, envelope.stream] = envelope.version
+        return event
+
+    def reasons(self, scenario: str, stream: str, data: EventData) -> list[Reason]:
+        """Why *data* would be invalid as the next event; empty if it is valid."""
+        expected = stream_of(data)
+        if stream != expected:
+            return [
+                Reason(code="stream", message=f"a {data.TYPE} belongs in {expected}", where=stream)
+            ]
+        validate: Callable[..., list[Reason]] = VALIDATORS[type(data)]
+        in_scope: Any = self.state
+        if (scenario == ev.GLOBAL) != (stream.partition("/")[0] == "trust"):
+            return [Reason(code="scenario", message="this event belongs to another scenario")]
+        if scenario != ev.GLOBAL and not isinstance(data, ev.ScenarioCreated):
+            found = self.state.scenarios.get(scenario)
+            if found is None:
+                return [Reason(code="unknown-scenario", message=f"no scenario {scenario!r}")]
+            in_scope = found
+        try:
+            return validate(self.state, self._checks, scenario, in_scope, data)
+        except (BadRequest, NotFound, Refused, SignatureRejected) as error:
+            own = Reason(code=error.problem, message=error.detail)
+            return [own, *error.reasons]
+
+    def _check_order(self, envelope: Envelope) -> None:
+        state = self.state
+        if envelope.position != state.position + 1:
+            raise InvalidEvent(
+                f"Position {envelope.position} follows {state.position}; an event is missing, "
+                "or out of order."
+            )
+        version = state.versions.get((envelope.scenario, envelope.stream), 0)
+        if envelope.version != version + 1:
+            raise InvalidEvent(
+                f"Version {envelope.version} of stream {envelope.stream} at position "
+                f"{envelope.position} follows version {version}."
+            )
+        if envelope.recorded_at < state.recorded_at:
+            raise InvalidEvent(f"Time runs backwards at position {envelope.position}.")

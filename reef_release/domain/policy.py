@@ -1,0 +1,170 @@
+"""A gate policy: which verifiers, which rule over their verdicts, on which suite.
+
+A policy is a signed JSON document; its digest is the SHA-256 of its canonical bytes. It has a
+`standard` part for candidates and an absolute `bootstrap` part for the origin, which has no
+incumbent to be compared with. Each part must name at least one objective verifier.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+
+from reef_release.domain.canonical import canonical_json, parse_json, sha256_hex
+from reef_release.domain.reasons import Reason
+from reef_release.errors import Refused
+
+__all__ = ["ConsecutivePasses", "Generation", "Policy", "PolicyPart", "parse_policy"]
+
+MAX_TRIALS = 200
+ALLOWED_CHANGES = frozenset({"chat_template", "config", "generation_config", "tokenizer"})
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class ConsecutivePasses(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
+    tag_field="kind", tag="consecutive_passes",
+):
+    """Pass at the first run of `k` passed trials; fail at `max_failures` failed ones.
+
+    Trials run out at `max_trials`: the gate is then inconclusive.
+    """
+
+    k: int = 3
+    max_trials: int
+    max_failures: int
+
+
+class Generation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a reply is sampled: temperature as a decimal ("0" is greedy), length in tokens."""
+
+    temperature: str = "0.7"
+    max_new_tokens: int
+
+
+class PolicyPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Verifiers (all must pass a reply) and the rule over the trials' verdicts."""
+
+    verifiers: list[str]
+    rule: ConsecutivePasses
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole document.
+
+    `suite`: digest of the JSON-lines blob of tasks. `canaries`: prompts whose greedy
+    continuations identify the weights on a node. `max_errors`: errored trials beyond which a
+    gate ends as errored; `max_attempts`: gates one candidate may get when they error or go
+    stale; `suite_max_gates`: gates after which the suite is retired.
+    """
+
+    name: str
+    suite: str
+    generation: Generation
+    canaries: list[str]
+    standard: PolicyPart
+    bootstrap: PolicyPart
+    max_errors: int = 3
+    max_attempts: int = 2
+    suite_max_gates: int = 1000
+    allowed_changes: list[str] = []
+
+    def part(self, phase: str) -> PolicyPart:
+        """The part for `phase`: "bootstrap" or "standard"."""
+        return self.bootstrap if phase == "bootstrap" else self.standard
+
+    def digest(self) -> str:
+        """SHA-256 (hex) of the canonical bytes."""
+        return sha256_hex(canonical_json(msgspec.to_builtins(self)))
+
+
+def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Policy:
+    """The policy in *document*; raises `Refused` with every reason.
+
+    *objective* says of a verifier ("answer@1") whether it is objective, None if unknown.
+    The document must spell out every field, so that its digest does not depend on defaults.
+    """
+    value = parse_json(document)
+    reasons: list[Reason] = []
+    try:
+        policy = msgspec.convert(value, Policy)
+    except msgspec.ValidationError as error:
+        raise Refused(
+            f"This is not a gate policy: {error}.",
+            next_step="See docs/reference/policy.md for every field.",
+        ) from error
+    if canonical_json(msgspec.to_builtins(policy)) != canonical_json(value):
+        reasons.append(_reason("implicit-fields", f"spell out every field: {_missing(value)}"))
+    if not _DIGEST.fullmatch(policy.suite):
+        reasons.append(_reason("suite", "suite must be the SHA-256 of a suite blob"))
+    if not policy.canaries:
+        reasons.append(_reason("no-canaries", "name at least one canary prompt"))
+    reasons += _generation_reasons(policy.generation)
+    for name in ("standard", "bootstrap"):
+        reasons += _part_reasons(name, policy.part(name), objective)
+    if policy.max_errors < 0 or policy.max_attempts < 1 or policy.suite_max_gates < 1:
+        reasons.append(_reason("limits", "max_errors >= 0, max_attempts and suite_max_gates >= 1"))
+    unknown = sorted(set(policy.allowed_changes) - ALLOWED_CHANGES)
+    if unknown:
+        reasons.append(
+            _reason("allowed-changes", f"{unknown} are not among {sorted(ALLOWED_CHANGES)}")
+        )
+    if reasons:
+        raise Refused("The policy is refused.", reasons=reasons)
+    return policy
+
+
+def _reason(code: str, message: str, where: str = "") -> Reason:
+    return Reason(code=code, message=message, where=where)
+
+
+def _missing(value: Any) -> str:
+    fields = {field.encode_name for field in msgspec.structs.fields(Policy)}
+    missing = sorted(fields - set(value)) if isinstance(value, dict) else []
+    return ", ".join(missing) or "a nested field is missing"
+
+
+def _generation_reasons(generation: Generation) -> list[Reason]:
+    reasons = []
+    try:
+        temperature = Decimal(generation.temperature)
+        valid = temperature.is_finite() and 0 <= temperature <= 5
+    except InvalidOperation:
+        valid = False
+    if not valid:
+        reasons.append(_reason("temperature", 'temperature must be a decimal such as "0.7"'))
+    if not 1 <= generation.max_new_tokens <= 1_000_000:
+        reasons.append(_reason("max-new-tokens", "max_new_tokens must be from 1 to 1,000,000"))
+    return reasons
+
+
+def _part_reasons(
+    name: str, part: PolicyPart, objective: Callable[[str], bool | None]
+) -> list[Reason]:
+    reasons = []
+    known = [(spec, objective(spec)) for spec in part.verifiers]
+    for spec, is_objective in known:
+        if is_objective is None:
+            reasons.append(
+                _reason("unknown-verifier", f"{spec!r} is not a verifier with a version", name)
+            )
+    if len(set(part.verifiers)) != len(part.verifiers):
+        reasons.append(_reason("duplicate-verifier", "a verifier stands twice", name))
+    if not any(is_objective for _, is_objective in known):
+        reasons.append(
+            _reason(
+                "no-objective-verifier",
+                "no objective verifier is named; add one such as answer@1",
+                name,
+            )
+        )
+    rule = part.rule
+    if not 1 <= rule.k <= rule.max_trials <= MAX_TRIALS:
+        reasons.append(_reason("rule", f"1 <= k <= max_trials <= {MAX_TRIALS} must hold", name))
+    if not 1 <= rule.max_failures <= max(rule.max_trials, 1):
+        reasons.append(_reason("rule", "1 <= max_failures <= max_trials must hold", name))
+    return reasons

@@ -1,0 +1,331 @@
+"""What travels over HTTP between the service and its clients, as one set of structs.
+
+The API encodes them and `reef_release.client` decodes them, so the two cannot drift apart.
+Unknown fields in requests are refused: a typing error must not be a silent default.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from reef_release.domain.decision import TrialSummary
+from reef_release.domain.events import FileEntry, GateOpened
+from reef_release.domain.reasons import Reason
+
+__all__ = [
+    "CandidateManifest",
+    "CandidateView",
+    "CandidatesView",
+    "ChannelView",
+    "ClaimRequest",
+    "ConsistencyView",
+    "DecisionRequest",
+    "DecisionView",
+    "Due",
+    "EventsView",
+    "GateAssignment",
+    "GateView",
+    "InclusionView",
+    "LeaseView",
+    "ModelView",
+    "NodeReport",
+    "PolicyRequest",
+    "ReasonRequest",
+    "ReleaseView",
+    "ReleasesView",
+    "RollbackRequest",
+    "ScenarioRequest",
+    "ScenarioView",
+    "ScenariosView",
+    "TaskView",
+    "TrialReply",
+    "TrialRequest",
+    "TrialView",
+    "WrittenView",
+]
+
+
+class _Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class _View(msgspec.Struct, frozen=True, kw_only=True):
+    pass
+
+
+class ScenarioRequest(_Request):
+    """Create a scenario: digest of its schema blob and its signed policy (DSSE)."""
+
+    name: str
+    schema: str
+    policy: dict[str, Any]
+
+
+class PolicyRequest(_Request):
+    """Put another signed policy (DSSE) into force."""
+
+    policy: dict[str, Any]
+    reason: str
+
+
+class CandidateManifest(_Request):
+    """A candidate whose files were uploaded as blobs.
+
+    `base` is the promoted release it is meant to replace (None for an origin), `parent` the
+    weights its training started from. Floats in settings and metrics become decimal strings.
+    """
+
+    files: list[FileEntry]
+    channel: str = "stable"
+    kind: str = "full"
+    foundation: str | None = None
+    base: str | None = None
+    parent: str | None = None
+    batches: list[str] = []
+    settings: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
+    seed: int | None = None
+
+
+class ClaimRequest(_Request):
+    """A worker asks for work under its own name."""
+
+    worker: str
+
+
+class TrialReply(_Request):
+    """A raw reply; see `domain.checks.TrialBody` for units."""
+
+    prompt_token_ids: list[int]
+    token_ids: list[int]
+    logprobs: list[float]
+    reply: str
+    finish_reason: str
+
+
+class TrialRequest(_Request):
+    """One trial: a reply, or the error ("crashed", "timed-out") that prevented it."""
+
+    slot: int
+    side: str
+    attempt: int
+    task_id: str
+    reply: TrialReply | None = None
+    error: str | None = None
+
+
+class DecisionRequest(_Request):
+    """The worker's signed decision (DSSE) and the digest of the canary blob, if it passed."""
+
+    attestation: dict[str, Any]
+    canary: str | None = None
+
+
+class RollbackRequest(_Request):
+    """Serve an earlier promoted release of the channel again."""
+
+    release_id: str
+    reason: str
+    channel: str = "stable"
+
+
+class ReasonRequest(_Request):
+    """Why: for hold, resume and revoke."""
+
+    reason: str
+
+
+class NodeReport(_Request):
+    """What a node loaded (no reasons) or why it refused (with reasons)."""
+
+    scenario: str
+    channel: str
+    release_id: str | None
+    serial: int | None = None
+    canary_difference: str | None = None
+    reasons: list[Reason] = []
+
+
+class ChannelView(_View):
+    """A channel's serving release and the pointer event that says so."""
+
+    release_id: str
+    pointer_position: int
+    since: str
+    kind: str
+
+
+class GateView(_View):
+    """A gate in short; outcome None while it runs."""
+
+    gate_id: str
+    candidate_id: str
+    base: str | None
+    channel: str
+    phase: str
+    outcome: str | None
+    trial_count: int
+    passed_count: int
+    opened_position: int
+    decision_position: int | None
+
+
+class ScenarioView(_View):
+    """A scenario as of `position`."""
+
+    name: str
+    schema: str
+    policy_digest: str
+    policy: dict[str, Any]
+    held_reason: str | None
+    channels: dict[str, ChannelView]
+    gates: list[GateView]
+    position: int
+
+
+class ScenariosView(_View):
+    """All scenarios."""
+
+    scenarios: list[ScenarioView]
+
+
+class CandidateView(_View):
+    """A candidate and what became of it.
+
+    `status`: submitted, admitted, refused; then passed, failed, inconclusive, errored, stale
+    as its last gate ended; then promoted.
+    """
+
+    candidate_id: str
+    channel: str
+    kind: str
+    base: str | None
+    status: str
+    reasons: list[Reason]
+    files: list[FileEntry]
+    gates: list[GateView]
+    revoked: bool
+    submitted_position: int
+    position: int
+
+
+class CandidatesView(_View):
+    """Candidates in order of submission."""
+
+    candidates: list[CandidateView]
+
+
+class ReleaseView(_View):
+    """A signed release."""
+
+    release_id: str
+    channel: str
+    gate_id: str
+    bundle: str
+    canary: str | None
+    files: list[FileEntry]
+    signed_position: int
+    promoted_position: int | None
+    revoked: bool
+
+
+class ReleasesView(_View):
+    """Releases in order of signing."""
+
+    releases: list[ReleaseView]
+
+
+class Due(_View):
+    """The trial that a gate waits for."""
+
+    slot: int
+    side: str
+    attempt: int
+
+
+class TaskView(_View):
+    """A drawn task as the gate worker sees it: no answer."""
+
+    slot: int
+    task_id: str
+    question: str
+    sampling_seed: int
+
+
+class ModelView(_View):
+    """Weights to run, as blobs."""
+
+    release_id: str
+    files: list[FileEntry]
+
+
+class GateAssignment(_View):
+    """A claimed gate: everything the worker needs to run and to sign it."""
+
+    scenario: str
+    lease_id: str
+    lease_expires_at: str
+    opened: GateOpened
+    policy: dict[str, Any]
+    candidate: ModelView
+    incumbent: ModelView | None
+    tasks: list[TaskView]
+    trials: list[TrialSummary]
+    due: Due | None
+
+
+class TrialView(_View):
+    """The recorded trial, and what the gate waits for next (None: post the decision)."""
+
+    position: int
+    trial: TrialSummary
+    due: Due | None
+
+
+class DecisionView(_View):
+    """The recorded decision."""
+
+    position: int
+    outcome: str
+
+
+class LeaseView(_View):
+    """A lease and the time it ends without renewal."""
+
+    lease_id: str
+    expires_at: str
+
+
+class WrittenView(_View):
+    """An event that was appended."""
+
+    position: int
+    event_id: str
+
+
+class EventsView(_View):
+    """A page of events; the next page starts after `next_after`."""
+
+    events: list[msgspec.Raw]
+    next_after: int
+    head: int
+
+
+class InclusionView(_View):
+    """RFC 9162 §2.1.3 inclusion proof; hashes in hex."""
+
+    position: int
+    size: int
+    leaf_hash: str
+    proof: list[str]
+    root: str
+
+
+class ConsistencyView(_View):
+    """RFC 9162 §2.1.4 consistency proof; hashes in hex."""
+
+    first: int
+    second: int
+    proof: list[str]
