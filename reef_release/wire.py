@@ -55,7 +55,7 @@ class _View(msgspec.Struct, frozen=True, kw_only=True):
     pass
 
 
-class ScenarioRequest(_Request):
+class ScenarioRequest(_Request, frozen=True, kw_only=True):
     """Create a scenario: digest of its schema blob and its signed policy (DSSE)."""
 
     name: str
@@ -63,14 +63,14 @@ class ScenarioRequest(_Request):
     policy: dict[str, Any]
 
 
-class PolicyRequest(_Request):
+class PolicyRequest(_Request, frozen=True, kw_only=True):
     """Put another signed policy (DSSE) into force."""
 
     policy: dict[str, Any]
     reason: str
 
 
-class CandidateManifest(_Request):
+class CandidateManifest(_Request, frozen=True, kw_only=True):
     """A candidate whose files were uploaded as blobs.
 
     `base` is the promoted release it is meant to replace (None for an origin), `parent` the
@@ -89,13 +89,13 @@ class CandidateManifest(_Request):
     seed: int | None = None
 
 
-class ClaimRequest(_Request):
+class ClaimRequest(_Request, frozen=True, kw_only=True):
     """A worker asks for work under its own name."""
 
     worker: str
 
 
-class TrialReply(_Request):
+class TrialReply(_Request, frozen=True, kw_only=True):
     """A raw reply; see `domain.checks.TrialBody` for units."""
 
     prompt_token_ids: list[int]
@@ -105,7 +105,7 @@ class TrialReply(_Request):
     finish_reason: str
 
 
-class TrialRequest(_Request):
+class TrialRequest(_Request, frozen=True, kw_only=True):
     """One trial: a reply, or the error ("crashed", "timed-out") that prevented it."""
 
     slot: int
@@ -116,14 +116,14 @@ class TrialRequest(_Request):
     error: str | None = None
 
 
-class DecisionRequest(_Request):
+class DecisionRequest(_Request, frozen=True, kw_only=True):
     """The worker's signed decision (DSSE) and the digest of the canary blob, if it passed."""
 
     attestation: dict[str, Any]
     canary: str | None = None
 
 
-class RollbackRequest(_Request):
+class RollbackRequest(_Request, frozen=True, kw_only=True):
     """Serve an earlier promoted release of the channel again."""
 
     release_id: str
@@ -131,13 +131,13 @@ class RollbackRequest(_Request):
     channel: str = "stable"
 
 
-class ReasonRequest(_Request):
+class ReasonRequest(_Request, frozen=True, kw_only=True):
     """Why: for hold, resume and revoke."""
 
     reason: str
 
 
-class NodeReport(_Request):
+class NodeReport(_Request, frozen=True, kw_only=True):
     """What a node loaded (no reasons) or why it refused (with reasons)."""
 
     scenario: str
@@ -148,7 +148,7 @@ class NodeReport(_Request):
     reasons: list[Reason] = []
 
 
-class ChannelView(_View):
+class ChannelView(_View, frozen=True, kw_only=True):
     """A channel's serving release and the pointer event that says so."""
 
     release_id: str
@@ -157,7 +157,7 @@ class ChannelView(_View):
     kind: str
 
 
-class GateView(_View):
+class GateView(_View, frozen=True, kw_only=True):
     """A gate in short; outcome None while it runs."""
 
     gate_id: str
@@ -172,7 +172,7 @@ class GateView(_View):
     decision_position: int | None
 
 
-class ScenarioView(_View):
+class ScenarioView(_View, frozen=True, kw_only=True):
     """A scenario as of `position`."""
 
     name: str
@@ -185,13 +185,13 @@ class ScenarioView(_View):
     position: int
 
 
-class ScenariosView(_View):
+class ScenariosView(_View, frozen=True, kw_only=True):
     """All scenarios."""
 
     scenarios: list[ScenarioView]
 
 
-class CandidateView(_View):
+class CandidateView(_View, frozen=True, kw_only=True):
     """A candidate and what became of it.
 
     `status`: submitted, admitted, refused; then passed, failed, inconclusive, errored, stale
@@ -211,13 +211,13 @@ class CandidateView(_View):
     position: int
 
 
-class CandidatesView(_View):
+class CandidatesView(_View, frozen=True, kw_only=True):
     """Candidates in order of submission."""
 
     candidates: list[CandidateView]
 
 
-class ReleaseView(_View):
+class ReleaseView(_View, frozen=True, kw_only=True):
     """A signed release."""
 
     release_id: str
@@ -231,13 +231,13 @@ class ReleaseView(_View):
     revoked: bool
 
 
-class ReleasesView(_View):
+class ReleasesView(_View, frozen=True, kw_only=True):
     """Releases in order of signing."""
 
     releases: list[ReleaseView]
 
 
-class Due(_View):
+class Due(_View, frozen=True, kw_only=True):
     """The trial that a gate waits for."""
 
     slot: int
@@ -245,7 +245,7 @@ class Due(_View):
     attempt: int
 
 
-class TaskView(_View):
+class TaskView(_View, frozen=True, kw_only=True):
     """A drawn task as the gate worker sees it: no answer."""
 
     slot: int
@@ -254,14 +254,14 @@ class TaskView(_View):
     sampling_seed: int
 
 
-class ModelView(_View):
+class ModelView(_View, frozen=True, kw_only=True):
     """Weights to run, as blobs."""
 
     release_id: str
     files: list[FileEntry]
 
 
-class GateAssignment(_View):
+class GateAssignment(_View, frozen=True, kw_only=True):
     """A claimed gate: everything the worker needs to run and to sign it."""
 
     scenario: str
@@ -276,7 +276,7 @@ class GateAssignment(_View):
     due: Due | None
 
 
-class TrialView(_View):
+class TrialView(_View, frozen=True, kw_only=True):
     """The recorded trial, and what the gate waits for next (None: post the decision)."""
 
     position: int
@@ -284,28 +284,28 @@ class TrialView(_View):
     due: Due | None
 
 
-class DecisionView(_View):
+class DecisionView(_View, frozen=True, kw_only=True):
     """The recorded decision."""
 
     position: int
     outcome: str
 
 
-class LeaseView(_View):
+class LeaseView(_View, frozen=True, kw_only=True):
     """A lease and the time it ends without renewal."""
 
     lease_id: str
     expires_at: str
 
 
-class WrittenView(_View):
+class WrittenView(_View, frozen=True, kw_only=True):
     """An event that was appended."""
 
     position: int
     event_id: str
 
 
-class EventsView(_View):
+class EventsView(_View, frozen=True, kw_only=True):
     """A page of events; the next page starts after `next_after`."""
 
     events: list[msgspec.Raw]
@@ -313,7 +313,7 @@ class EventsView(_View):
     head: int
 
 
-class InclusionView(_View):
+class InclusionView(_View, frozen=True, kw_only=True):
     """RFC 9162 §2.1.3 inclusion proof; hashes in hex."""
 
     position: int
@@ -323,7 +323,7 @@ class InclusionView(_View):
     root: str
 
 
-class ConsistencyView(_View):
+class ConsistencyView(_View, frozen=True, kw_only=True):
     """RFC 9162 §2.1.4 consistency proof; hashes in hex."""
 
     first: int

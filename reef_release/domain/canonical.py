@@ -60,7 +60,8 @@ def _check(value: Any, depth: int) -> bool:
             ascii_keys &= key.isascii() & _check(item, depth + 1)
         return ascii_keys
     if kind is list or kind is tuple:
-        return all([_check(item, depth + 1) for item in value])
+        every = [_check(item, depth + 1) for item in value]
+        return all(every)
     if kind is float:
         raise BadRequest(
             f"The number {value!r} is a float, which signed JSON does not carry.",

@@ -30,9 +30,7 @@ from reef_release.domain.suite import draw
 __all__ = ["EFFECTS"]
 
 
-def _root_rotated(
-    state: State, checks: Checks, _envelope: Envelope, data: ev.RootRotated
-) -> None:
+def _root_rotated(state: State, checks: Checks, _envelope: Envelope, data: ev.RootRotated) -> None:
     state.root = checks.root(data.metadata, state.root.metadata if state.root else None)
 
 
@@ -42,9 +40,7 @@ def _key_added(state: State, _checks: Checks, envelope: Envelope, data: ev.KeyAd
 
 
 def _key_revoked(state: State, _checks: Checks, envelope: Envelope, data: ev.KeyRevoked) -> None:
-    state.keys[data.key_id] = replace(
-        state.keys[data.key_id], revoked_position=envelope.position
-    )
+    state.keys[data.key_id] = replace(state.keys[data.key_id], revoked_position=envelope.position)
 
 
 def _checkpoint_published(

@@ -67,7 +67,7 @@ class EventData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     SCHEMA_VERSION: ClassVar[int] = 1
 
 
-class RootRotated(EventData):
+class RootRotated(EventData, frozen=True, kw_only=True):
     """A TUF root is in force from here on; `metadata` is its signed JSON text."""
 
     TYPE = "root.rotated"
@@ -75,7 +75,7 @@ class RootRotated(EventData):
     metadata: str
 
 
-class KeyAdded(EventData):
+class KeyAdded(EventData, frozen=True, kw_only=True):
     """A key of the root in force may be used from here on; `public_key` is PEM."""
 
     TYPE = "key.added"
@@ -85,7 +85,7 @@ class KeyAdded(EventData):
     root_version: int
 
 
-class KeyRevoked(EventData):
+class KeyRevoked(EventData, frozen=True, kw_only=True):
     """What a key signs from here on no longer counts."""
 
     TYPE = "key.revoked"
@@ -94,7 +94,7 @@ class KeyRevoked(EventData):
     reason: str
 
 
-class CheckpointPublished(EventData):
+class CheckpointPublished(EventData, frozen=True, kw_only=True):
     """A signed tree head over the first `size` events; `note` is the C2SP checkpoint."""
 
     TYPE = "checkpoint.published"
@@ -104,7 +104,7 @@ class CheckpointPublished(EventData):
     note: str
 
 
-class ScenarioCreated(EventData):
+class ScenarioCreated(EventData, frozen=True, kw_only=True):
     """A scenario with the digest of its model schema and its first signed policy."""
 
     TYPE = "scenario.created"
@@ -113,7 +113,7 @@ class ScenarioCreated(EventData):
     policy: dict[str, Any]
 
 
-class PolicyChanged(EventData):
+class PolicyChanged(EventData, frozen=True, kw_only=True):
     """Another signed policy is in force for gates that open from here on."""
 
     TYPE = "policy.changed"
@@ -122,14 +122,14 @@ class PolicyChanged(EventData):
     reason: str
 
 
-class ScenarioHeld(EventData):
+class ScenarioHeld(EventData, frozen=True, kw_only=True):
     """No promotion until `scenario.resumed`; rollback stays possible."""
 
     TYPE = "scenario.held"
     reason: str
 
 
-class ScenarioResumed(EventData):
+class ScenarioResumed(EventData, frozen=True, kw_only=True):
     """Promotions are possible again."""
 
     TYPE = "scenario.resumed"
@@ -144,7 +144,7 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     size_bytes: int
 
 
-class CandidateSubmitted(EventData):
+class CandidateSubmitted(EventData, frozen=True, kw_only=True):
     """A trainer (or, for an origin, the operator) proposes weights."""
 
     TYPE = "candidate.submitted"
@@ -161,7 +161,7 @@ class CandidateSubmitted(EventData):
     files: list[FileEntry]
 
 
-class CandidateAdmitted(EventData):
+class CandidateAdmitted(EventData, frozen=True, kw_only=True):
     """The files are well-formed weights of the scenario's schema; a gate may open."""
 
     TYPE = "candidate.admitted"
@@ -171,7 +171,7 @@ class CandidateAdmitted(EventData):
     size_bytes: int
 
 
-class CandidateRefused(EventData):
+class CandidateRefused(EventData, frozen=True, kw_only=True):
     """The files are not; every reason found is listed."""
 
     TYPE = "candidate.refused"
@@ -179,7 +179,7 @@ class CandidateRefused(EventData):
     reasons: list[Reason]
 
 
-class CandidateRevoked(EventData):
+class CandidateRevoked(EventData, frozen=True, kw_only=True):
     """The candidate may not be promoted or rolled back to from here on."""
 
     TYPE = "candidate.revoked"
@@ -187,7 +187,7 @@ class CandidateRevoked(EventData):
     reason: str
 
 
-class GateOpened(EventData):
+class GateOpened(EventData, frozen=True, kw_only=True):
     """A gate over `candidate_id` against `base`; `seed` (hex) fixes its tasks."""
 
     TYPE = "gate.opened"
@@ -209,7 +209,7 @@ class VerdictRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     checks: dict[str, bool]
 
 
-class GateTrial(EventData):
+class GateTrial(EventData, frozen=True, kw_only=True):
     """One reply of one side on one drawn task, or the error that prevented it.
 
     `body` names the salted blob with the raw reply, token ids and log-probabilities.
@@ -226,7 +226,7 @@ class GateTrial(EventData):
     verdict: VerdictRecord | None
 
 
-class DecisionPosted(EventData):
+class DecisionPosted(EventData, frozen=True, kw_only=True):
     """A gate's end: the worker's signed decision, equal to what the log says itself."""
 
     gate_id: str
@@ -237,31 +237,31 @@ class DecisionPosted(EventData):
     canary: str | None
 
 
-class GatePassed(DecisionPosted):
+class GatePassed(DecisionPosted, frozen=True, kw_only=True):
     """The candidate met its policy."""
 
     TYPE = "gate.passed"
 
 
-class GateFailed(DecisionPosted):
+class GateFailed(DecisionPosted, frozen=True, kw_only=True):
     """The candidate can no longer meet its policy."""
 
     TYPE = "gate.failed"
 
 
-class GateInconclusive(DecisionPosted):
+class GateInconclusive(DecisionPosted, frozen=True, kw_only=True):
     """All trials are spent and the policy is neither met nor broken."""
 
     TYPE = "gate.inconclusive"
 
 
-class GateErrored(DecisionPosted):
+class GateErrored(DecisionPosted, frozen=True, kw_only=True):
     """Too many trials could not be carried out; says nothing of the candidate."""
 
     TYPE = "gate.errored"
 
 
-class GateStale(EventData):
+class GateStale(EventData, frozen=True, kw_only=True):
     """The pointer moved while the gate was open, so its base is no longer served."""
 
     TYPE = "gate.stale"
@@ -269,7 +269,7 @@ class GateStale(EventData):
     pointer_position: int
 
 
-class ReleaseSigned(EventData):
+class ReleaseSigned(EventData, frozen=True, kw_only=True):
     """The signer's bundle over exactly this candidate's files; `bundle` is a blob."""
 
     TYPE = "release.signed"
@@ -279,7 +279,7 @@ class ReleaseSigned(EventData):
     bundle: str
 
 
-class ReleasePromoted(EventData):
+class ReleasePromoted(EventData, frozen=True, kw_only=True):
     """A pointer event: the channel serves `release_id` from here on."""
 
     TYPE = "release.promoted"
@@ -289,7 +289,7 @@ class ReleasePromoted(EventData):
     channel: str
 
 
-class ReleaseRolledBack(EventData):
+class ReleaseRolledBack(EventData, frozen=True, kw_only=True):
     """A pointer event: the channel serves an earlier promoted release again."""
 
     TYPE = "release.rolled_back"
@@ -298,7 +298,7 @@ class ReleaseRolledBack(EventData):
     reason: str
 
 
-class ReleaseRevoked(EventData):
+class ReleaseRevoked(EventData, frozen=True, kw_only=True):
     """The release may not be promoted or rolled back to from here on."""
 
     TYPE = "release.revoked"
@@ -306,7 +306,7 @@ class ReleaseRevoked(EventData):
     reason: str
 
 
-class NodeLoaded(EventData):
+class NodeLoaded(EventData, frozen=True, kw_only=True):
     """A node serves the release; the largest canary difference is a decimal, in nats."""
 
     TYPE = "node.loaded"
@@ -317,7 +317,7 @@ class NodeLoaded(EventData):
     canary_difference: str
 
 
-class NodeRefused(EventData):
+class NodeRefused(EventData, frozen=True, kw_only=True):
     """A node did not load the release and goes on serving its last good one."""
 
     TYPE = "node.refused"

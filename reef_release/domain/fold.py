@@ -23,6 +23,7 @@ from reef_release.errors import BadRequest, InvalidEvent, NotFound, Refused, Sig
 
 __all__ = ["Fold"]
 
+
 class Fold:
     """A state and the checks it is folded with."""
 

@@ -26,8 +26,12 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class ConsecutivePasses(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
-    tag_field="kind", tag="consecutive_passes",
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="consecutive_passes",
 ):
     """Pass at the first run of `k` passed trials; fail at `max_failures` failed ones.
 

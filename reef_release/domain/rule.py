@@ -97,9 +97,7 @@ def revocation_reasons(state: State, scenario: Scenario, release_id: str) -> lis
     if release is None:
         return reasons
     if release.revoked_position is not None:
-        reasons.append(
-            _reason("revoked", f"the release was revoked at {release.revoked_position}")
-        )
+        reasons.append(_reason("revoked", f"the release was revoked at {release.revoked_position}"))
     signers = [("release", release.key_id)]
     gate = scenario.gates.get(release.gate_id)
     if gate is not None and gate.decision_key is not None:
@@ -108,9 +106,7 @@ def revocation_reasons(state: State, scenario: Scenario, release_id: str) -> lis
         key = state.keys.get(key_id)
         if key is not None and key.revoked_position is not None:
             reasons.append(
-                _reason(
-                    "key-revoked", f"{role} key {key_id} was revoked at {key.revoked_position}"
-                )
+                _reason("key-revoked", f"{role} key {key_id} was revoked at {key.revoked_position}")
             )
     return reasons
 
