@@ -1,0 +1,67 @@
+# Every target sets itself up: a virtual environment from the first Python >= 3.11 that can make
+# one, then the pinned dependencies, again only after pyproject.toml or constraints/ changed.
+
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CONSTRAINTS ?= constraints/cpu.txt
+EXTRAS ?= embedded,train,dev
+PYTHONS ?= python3 python3.13 python3.12 python3.11
+ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo up test check fmt bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP) ## the whole story on this machine, with a tiny model; ARGS="--help" for options
+	@$(BIN)/reef-release demo $(ARGS)
+
+up: $(STAMP) ## the same service, kept running
+	@$(BIN)/reef-release up $(ARGS)
+
+test: $(STAMP) ## all tests; ARGS="tests/unit -k name" for some
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP) ## formatting, lint, types, import contracts, migrations
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m reef_release.log.migrate check
+
+fmt: $(STAMP) ## format, and mend what lint can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## every benchmark, short
+	@set -e; for each in bench/*.py; do echo "== $$each"; $(BIN)/python "$$each" --short; done
+
+clean: ## remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+
+# A Python counts when it is new enough and has venv with pip (Debian splits that off).
+$(STAMP): pyproject.toml $(CONSTRAINTS)
+	@set -e; \
+	if ! $(BIN)/python -c '' 2>/dev/null; then \
+	  for each in $(PYTHONS); do \
+	    if "$$each" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	    then found="$$each"; break; fi; \
+	  done; \
+	  if [ -z "$${found:-}" ]; then \
+	    echo "No Python >= 3.11 with venv and pip was found (tried: $(PYTHONS))." >&2; \
+	    echo "Install one (Debian: python3 and python3-venv), or give PYTHONS=/path/to/python." >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "Making $(VENV) with $$found"; \
+	  "$$found" -m venv --clear $(VENV); \
+	fi
+	@echo "Installing into $(VENV); the first time takes some minutes"
+	@$(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
+	@touch $@
