@@ -1,0 +1,147 @@
+"""Write the reference pages that follow from code: `python docs/generate.py [--check]`.
+
+A page here is a function of the code alone, so that a test can make it again and compare.
+With `--check` nothing is written and the status is 1 if a page is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from pydantic_core import PydanticUndefined
+
+from reef_release.domain.events import EVENT_TYPES, Envelope, EventData, FileEntry, VerdictRecord
+from reef_release.domain.reasons import Reason
+from reef_release.domain.validation import stream_of
+from reef_release.settings import Settings
+
+__all__ = ["PAGES", "main"]
+
+_REFERENCE = Path(__file__).parent / "reference"
+_PARTS: tuple[type[msgspec.Struct], ...] = (FileEntry, Reason, VerdictRecord)
+_WORDS = {str: "string", int: "integer", bool: "boolean", msgspec.Raw: "object"}
+_NOTICE = (
+    "<!-- Written by docs/generate.py from the code; change the docstrings there instead. -->\n"
+)
+
+
+def events_page() -> str:
+    """The event catalogue: envelope, every type with its stream and data, shared parts."""
+    lines = [
+        "# Events",
+        "",
+        _NOTICE,
+        "The stored bytes of an event are the RFC 8785 JSON of its envelope, with the type's own",
+        "fields under `data`. The envelope's fields are explained in the",
+        "[glossary](../glossary.md#the-event-envelope). All of them are always present; there are",
+        "no floats (see [decision 1](../decisions/0001-events-carry-no-floats.md)).",
+        "",
+        "## Overview",
+        "",
+        "| type | stream | says |",
+        "| --- | --- | --- |",
+    ]
+    for name, kind in EVENT_TYPES.items():
+        summary = _prose(kind).partition("\n\n")[0].replace("\n", " ")
+        lines.append(f"| [`{name}`](#{_anchor(name)}) | `{_stream(kind)}` | {summary} |")
+    lines += ["", "## Envelope", "", *_fields(Envelope)]
+    for name, kind in EVENT_TYPES.items():
+        lines += ["", f"## {name}", "", _prose(kind), ""]
+        lines += [f"Stream `{_stream(kind)}`, schema version {kind.SCHEMA_VERSION}.", ""]
+        lines += _fields(kind)
+    for part in _PARTS:
+        lines += ["", f"## {part.__name__}", "", _prose(part), "", *_fields(part)]
+    return "\n".join(lines) + "\n"
+
+
+def settings_page() -> str:
+    """Every setting with its environment variable, default and meaning."""
+    lines = [
+        "# Settings",
+        "",
+        _NOTICE,
+        "An environment variable wins over the TOML file (`REEF_CONFIG`, or `reef.toml` in the",
+        "data directory), and that wins over the default. `DATABASE_URL` is read as well as",
+        "`REEF_DATABASE_URL`. `reef-release status --settings` shows what is in force and where",
+        "it came from.",
+        "",
+        "| variable | in the file | default | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, field in Settings.model_fields.items():
+        computed = field.default is None or field.default is PydanticUndefined
+        default = "" if computed or field.default == "" else f"`{field.default}`"
+        if name == "home":
+            default = "`~/.local/share/reef-release`; for root `/var/lib/reef-release`"
+        lines.append(f"| `REEF_{name.upper()}` | `{name}` | {default} | {field.description} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES: Mapping[Path, Callable[[], str]] = {
+    _REFERENCE / "events.md": events_page,
+    _REFERENCE / "settings.md": settings_page,
+}
+
+
+def _prose(kind: type) -> str:
+    return inspect.cleandoc(kind.__doc__ or "")
+
+
+def _anchor(heading: str) -> str:
+    return heading.lower().replace(".", "")
+
+
+def _stream(kind: type[EventData]) -> str:
+    """The stream with `<field>` where a field's value goes."""
+    names = [field.name for field in msgspec.structs.fields(kind)]
+    return stream_of(kind(**{name: f"<{name}>" for name in names}))
+
+
+def _fields(kind: type[msgspec.Struct]) -> list[str]:
+    hints = get_type_hints(kind)
+    rows = [
+        f"| `{field.encode_name}` | {_words(hints[field.name])} |"
+        for field in msgspec.structs.fields(kind)
+    ]
+    return ["| field | value |", "| --- | --- |", *rows]
+
+
+def _words(hint: Any) -> str:
+    """A type hint as an English noun phrase: `list[str] | None` is "list of string, or null"."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        rest = [_words(each) for each in args if each is not NoneType]
+        return " or ".join(rest) + (", or null" if NoneType in args else "")
+    if origin is list:
+        return f"list of {_words(args[0])}"
+    if origin is dict:
+        return "object" if args[1] is Any else f"object of {_words(args[1])} by name"
+    if hint in _WORDS:
+        return _WORDS[hint]
+    return f"[{hint.__name__}](#{_anchor(hint.__name__)})"
+
+
+def main() -> int:
+    """Write all pages, or compare them; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    check = parser.parse_args().check
+    stale = [path for path, make in PAGES.items() if not path.exists() or path.read_text() != make()]
+    for path in stale:
+        if check:
+            print(f"{path} is out of date; run: python docs/generate.py", file=sys.stderr)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(PAGES[path]())
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
