@@ -17,7 +17,14 @@ import rfc8785
 
 from reef_release.errors import BadRequest
 
-__all__ = ["MAX_INTEGER", "canonical_json", "decimalise", "parse_json", "sha256_hex"]
+__all__ = [
+    "MAX_INTEGER",
+    "canonical_json",
+    "decimalise",
+    "is_canonical",
+    "parse_json",
+    "sha256_hex",
+]
 
 MAX_INTEGER = 2**53 - 1
 _MAX_DEPTH = 64
@@ -37,6 +44,15 @@ def canonical_json(value: Any) -> bytes:
         return bytes(rfc8785.dumps(value))
     except (orjson.JSONEncodeError, rfc8785.CanonicalizationError, UnicodeError) as error:
         raise BadRequest(f"This value has no canonical JSON: {error}.") from error
+
+
+def is_canonical(data: bytes) -> bool:
+    """Whether *data* is what `canonical_json` writes for the value in it."""
+    try:
+        # orjson keeps the last of two equal keys, so what it writes again is shorter.
+        return canonical_json(orjson.loads(data)) == data
+    except (orjson.JSONDecodeError, BadRequest):
+        return False
 
 
 def _check(value: Any, depth: int) -> bool:

@@ -30,8 +30,13 @@ from reef_release.domain.suite import draw
 __all__ = ["EFFECTS"]
 
 
-def _root_rotated(state: State, checks: Checks, _envelope: Envelope, data: ev.RootRotated) -> None:
+def _root_rotated(state: State, checks: Checks, envelope: Envelope, data: ev.RootRotated) -> None:
     state.root = checks.root(data.metadata, state.root.metadata if state.root else None)
+    for key_id, key in state.keys.items():
+        # The root decides who may sign: a key that it lists no longer is revoked by that alone,
+        # also when whoever writes the log keeps quiet about it.
+        if key.revoked_position is None and key.ref not in state.root.keys:
+            state.keys[key_id] = replace(key, revoked_position=envelope.position)
 
 
 def _key_added(state: State, _checks: Checks, envelope: Envelope, data: ev.KeyAdded) -> None:

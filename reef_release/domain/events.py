@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from reef_release.domain.canonical import canonical_json, parse_json
+from reef_release.domain.canonical import canonical_json, is_canonical, parse_json
 from reef_release.domain.reasons import Reason
 from reef_release.errors import BadRequest, InvalidEvent
 
@@ -394,6 +394,9 @@ _DATA = {name: msgspec.json.Decoder(kind) for name, kind in EVENT_TYPES.items()}
 
 def decode(body: bytes, upcasters: Mapping[tuple[str, int], Upcaster] = _UPCASTERS) -> Event:
     """The event in *body* (stored canonical bytes). Raises `InvalidEvent`."""
+    if not is_canonical(body):
+        # Two readers could read different values out of bytes with, say, a key that stands twice.
+        raise InvalidEvent("Stored bytes are not canonical JSON.")
     try:
         envelope = _ENVELOPE.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

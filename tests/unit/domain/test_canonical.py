@@ -15,6 +15,7 @@ from reef_release.domain.canonical import (
     MAX_INTEGER,
     canonical_json,
     decimalise,
+    is_canonical,
     parse_json,
     sha256_hex,
 )
@@ -156,3 +157,31 @@ def test_a_figure_that_is_not_finite_is_refused_and_not_written_as_text(value: f
 def test_digests_are_lowercase_hex() -> None:
     assert sha256_hex(b"reef") == hashlib.sha256(b"reef").hexdigest()
     assert sha256_hex(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@given(VALUES)
+def test_what_the_writer_wrote_is_recognised(value: Any) -> None:
+    assert is_canonical(canonical_json(value))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":1,"a":1}',
+        b'{"b":1,"a":2}',
+        b'{"a": 1}',
+        b'{"a":1}\n',
+        b'{"a":"\\u0041"}',
+        b'{"a":1.0}',
+        b'{"a":1e3}',
+        b'{"a":-0}',
+        b'{"a":9007199254740993}',
+        b'{"a":18446744073709551616}',
+        b'{"a":"\\ud800"}',
+        b'{"a":"\xff"}',
+        b"NaN",
+        b"",
+    ],
+)
+def test_any_other_form_of_a_value_is_not_canonical(data: bytes) -> None:
+    assert not is_canonical(data)
