@@ -133,7 +133,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     check = parser.parse_args().check
-    stale = [path for path, make in PAGES.items() if not path.exists() or path.read_text() != make()]
+    stale = [
+        path for path, make in PAGES.items() if not path.exists() or path.read_text() != make()
+    ]
     for path in stale:
         if check:
             print(f"{path} is out of date; run: python docs/generate.py", file=sys.stderr)

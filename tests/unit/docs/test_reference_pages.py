@@ -1,0 +1,79 @@
+"""Reference pages say what the code says."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+import pytest
+
+from reef_release.domain.events import EVENT_TYPES, Envelope
+from reef_release.domain.odds import pass_probability
+from reef_release.domain.policy import (
+    ConsecutivePasses,
+    Generation,
+    Policy,
+    PolicyPart,
+    parse_policy,
+)
+from tests.unit.docs import pages
+
+POLICY = pages.REPOSITORY / "docs" / "reference" / "policy.md"
+GLOSSARY = pages.REPOSITORY / "docs" / "glossary.md"
+
+
+def generator() -> ModuleType:
+    path = pages.REPOSITORY / "docs" / "generate.py"
+    spec = importlib.util.spec_from_file_location("docs_generate", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", generator().PAGES, ids=lambda page: page.name)
+def test_generated_pages_are_up_to_date(page: Path) -> None:
+    assert page.read_text("utf-8") == generator().PAGES[page](), "run: python docs/generate.py"
+
+
+def test_the_event_page_has_a_heading_for_every_type() -> None:
+    text = (pages.REPOSITORY / "docs" / "reference" / "events.md").read_text("utf-8")
+    assert set(EVENT_TYPES) <= set(re.findall(r"^## (\S+)$", text, re.MULTILINE))
+
+
+def test_the_example_policy_is_accepted() -> None:
+    examples = [block for block in pages.blocks(POLICY) if block.language == "json"]
+    assert len(examples) == 1
+    policy = parse_policy(examples[0].text.encode(), lambda spec: spec.startswith("answer@"))
+    assert json.loads(examples[0].text) == msgspec.to_builtins(policy)
+
+
+@pytest.mark.parametrize("kind", [Policy, Generation, PolicyPart, ConsecutivePasses])
+def test_the_policy_page_lists_every_field(kind: type[msgspec.Struct]) -> None:
+    rows = set(re.findall(r"^\| `([^`]+)`", POLICY.read_text("utf-8"), re.MULTILINE))
+    assert {field.encode_name for field in msgspec.structs.fields(kind)} <= rows
+
+
+def test_the_policy_page_states_true_odds() -> None:
+    rules = (
+        ConsecutivePasses(k=3, max_trials=12, max_failures=3),
+        ConsecutivePasses(k=3, max_trials=36, max_failures=36),
+    )
+    rows = re.findall(
+        r"^\| (0\.\d) \| (\d\.\d+) \| (\d\.\d+) \|$", POLICY.read_text(), re.MULTILINE
+    )
+    assert rows
+    for rate, *stated in rows:
+        assert stated == [f"{float(pass_probability(rule, Fraction(rate))):.3f}" for rule in rules]
+
+
+def test_the_glossary_explains_every_envelope_field() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \|", GLOSSARY.read_text("utf-8"), re.MULTILINE)
+    explained = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert {field.encode_name for field in msgspec.structs.fields(Envelope)} <= explained
