@@ -1,0 +1,1 @@
+"""Generation behind one shape: in this process, or over HTTP as vLLM speaks it."""

@@ -1,0 +1,86 @@
+"""Supervised steps on generated conversations through TRL's ``SFTTrainer``.
+
+What always holds: only assistant tokens carry loss; one torch thread; the same model, seed and
+step count give the same weights on the same machine.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import set_seed
+from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]  # trl imports lazily
+
+from trainer.tiny.corpus import Conversation
+
+__all__ = ["save", "train"]
+
+BATCH = 64
+_MAX_LENGTH_TOKENS = 256
+
+
+def train(
+    model: Any,
+    tokenizer: Any,
+    conversation: Callable[[random.Random], Conversation],
+    *,
+    steps: int,
+    learning_rate: float,
+    warmup_steps: int,
+    seed: int,
+    epochs: int = 1,
+) -> None:
+    """Train ``model`` in place for ``steps`` optimizer steps of 64 conversations each.
+
+    ``steps * 64 / epochs`` different conversations are drawn, each used ``epochs`` times.
+    """
+    torch.set_num_threads(1)
+    set_seed(seed)
+    rng = random.Random(f"conversations/{seed}")  # noqa: S311  # reproducible data, no secret
+    rows = [{"messages": conversation(rng)} for _ in range(steps * BATCH // epochs)]
+    with tempfile.TemporaryDirectory(prefix="reef-sft-") as scratch:
+        trainer = SFTTrainer(
+            model=model,
+            args=SFTConfig(
+                output_dir=scratch,
+                per_device_train_batch_size=BATCH,
+                max_steps=steps,
+                learning_rate=learning_rate,
+                lr_scheduler_type="cosine_with_min_lr",
+                lr_scheduler_kwargs={"min_lr_rate": 0.02},
+                warmup_steps=warmup_steps,
+                adam_beta2=0.98,
+                weight_decay=0.01,
+                max_grad_norm=1.0,
+                assistant_only_loss=True,
+                max_length=_MAX_LENGTH_TOKENS,
+                train_sampling_strategy="group_by_length",
+                activation_checkpointing=False,
+                use_cpu=True,
+                bf16=False,
+                fp16=False,
+                report_to=[],
+                save_strategy="no",
+                logging_steps=50,
+                disable_tqdm=True,
+                dataloader_pin_memory=False,
+                seed=seed,
+            ),
+            train_dataset=Dataset.from_list(rows),
+            processing_class=tokenizer,
+        )
+        trainer.train()
+
+
+def save(model: Any, tokenizer: Any, out: Path) -> None:
+    """Write weights, config, generation config, tokenizer and chat template into ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
+    model.config.use_cache = True  # training turned it off
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
