@@ -54,7 +54,7 @@ class TrialBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checks(Protocol):
-    """Every method raises `SignatureRejected`, `Refused` or `NotFound`, and nothing else."""
+    """Every method raises a `ReefError` when the check does not hold, and nothing else."""
 
     def root(self, metadata: str, trusted: str | None) -> TrustRoot:
         """Open TUF root metadata, as the successor of *trusted* if that is given.

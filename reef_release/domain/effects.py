@@ -32,6 +32,7 @@ __all__ = ["EFFECTS"]
 
 def _root_rotated(state: State, checks: Checks, envelope: Envelope, data: ev.RootRotated) -> None:
     state.root = checks.root(data.metadata, state.root.metadata if state.root else None)
+    state.roots[data.version] = data.metadata
     for key_id, key in state.keys.items():
         # The root decides who may sign: a key that it lists no longer is revoked by that alone,
         # also when whoever writes the log keeps quiet about it.
@@ -187,6 +188,7 @@ def _gate_decided(
     gate.decision_position = envelope.position
     gate.decision_digest = digest
     gate.decision_key = key_id
+    gate.attestation = data.attestation
     gate.canary = data.canary
 
 

@@ -8,18 +8,18 @@ event that breaks the log's own form (order, versions, bytes) ends the fold with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from reef_release.domain import events as ev
 from reef_release.domain.checks import Checks
 from reef_release.domain.effects import EFFECTS
-from reef_release.domain.events import Envelope, Event, EventData
+from reef_release.domain.events import Envelope, Event, EventData, VerdictRecord
 from reef_release.domain.merkle import leaf_hash
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import State, Violation
 from reef_release.domain.validation import VALIDATORS, stream_of
-from reef_release.errors import BadRequest, InvalidEvent, NotFound, Refused, SignatureRejected
+from reef_release.errors import InvalidEvent, ReefError
 
 __all__ = ["Fold"]
 
@@ -76,9 +76,13 @@ class Fold:
             in_scope = found
         try:
             return validate(self.state, self._checks, scenario, in_scope, data)
-        except (BadRequest, NotFound, Refused, SignatureRejected) as error:
+        except ReefError as error:
             own = Reason(code=error.problem, message=error.detail)
             return [own, *error.reasons]
+
+    def verdict(self, verifiers: Sequence[str], reply: str, answer: str) -> VerdictRecord:
+        """What a trial's verdict must be for the fold to accept it."""
+        return self._checks.verdict(verifiers, reply, answer)
 
     def _check_order(self, envelope: Envelope) -> None:
         state = self.state

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from reef_release.domain.events import GateOpened, GateTrial
 from reef_release.domain.policy import ConsecutivePasses, Policy, PolicyPart
@@ -49,6 +50,7 @@ class Gate:
     decision_position: int | None = None
     decision_digest: str | None = None
     decision_key: str | None = None
+    attestation: dict[str, Any] = field(default_factory=dict)
     canary: str | None = None
 
     @property

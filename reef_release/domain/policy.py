@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from reef_release.domain.canonical import canonical_json, parse_json, sha256_hex
+from reef_release.domain.canonical import canonical_json, parse_json
 from reef_release.domain.reasons import Reason
 from reef_release.errors import Refused
 
@@ -80,10 +80,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def part(self, phase: str) -> PolicyPart:
         """The part for `phase`: "bootstrap" or "standard"."""
         return self.bootstrap if phase == "bootstrap" else self.standard
-
-    def digest(self) -> str:
-        """SHA-256 (hex) of the canonical bytes."""
-        return sha256_hex(canonical_json(msgspec.to_builtins(self)))
 
 
 def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Policy:

@@ -192,6 +192,7 @@ class State:
     tree: MerkleTree = field(default_factory=MerkleTree)
     versions: dict[tuple[str, str], int] = field(default_factory=dict)
     root: TrustRoot | None = None
+    roots: dict[int, str] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     scenarios: dict[str, Scenario] = field(default_factory=dict)

@@ -165,6 +165,13 @@ def _candidate_submitted(
     promoted = {pointer.release_id for each in found.pointers.values() for pointer in each}
     if serving is not None and data.base not in promoted:
         reasons.append(_no("base", "the base must be a release promoted in this scenario"))
+    foundation = found.candidates.get(data.foundation or "")
+    if data.kind == "lora" and (
+        foundation is None or data.foundation not in promoted or foundation.submitted.kind != "full"
+    ):
+        reasons.append(_no("foundation", "an adapter names a promoted full release under it"))
+    if data.kind == "full" and data.foundation is not None:
+        reasons.append(_no("foundation", "full weights have no foundation"))
     if serving is None and data.base is not None:
         reasons.append(_no("base", "nothing is served yet, so an origin has no base"))
     return reasons

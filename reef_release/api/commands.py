@@ -1,0 +1,120 @@
+"""Commands: what a request may add to the log.
+
+Every append goes through `Commands.append`: the fold is asked first, the stream's version is
+expected, and the answer waits until the write is folded here. So a request never reports a
+success that the fold would not have accepted, and two processes that race lose no write.
+"""
+
+from __future__ import annotations
+
+from reef_release.domain.events import EventData, encode_data
+from reef_release.domain.reasons import Reason
+from reef_release.domain.validation import stream_of
+from reef_release.errors import BadRequest, Conflict, NotFound, ReefError, Refused
+from reef_release.ids import uuid7
+from reef_release.log import Appended, EventLog, NewEvent, RuleRefused, VersionConflict
+from reef_release.projections.live import LiveState
+
+__all__ = ["MAX_EVENT_BYTES", "Commands"]
+
+MAX_EVENT_BYTES = 60_000
+"""An entry of a tlog-tiles bundle has a 16-bit length; this leaves room for the envelope."""
+
+_RACES = 16
+_RACE_WAIT_S = 2.0
+
+_CONFLICTS = frozenset(
+    {
+        "already-gated",
+        "already-serving",
+        "gate-closed",
+        "gate-decided",
+        "gate-open",
+        "held",
+        "known-candidate",
+        "known-gate",
+        "known-scenario",
+        "not-held",
+        "not-submitted",
+        "revoked",
+        "signed",
+        "stale-gate",
+        "trial-not-due",
+    }
+)
+_MISSING = frozenset(
+    {"unknown-candidate", "unknown-gate", "unknown-key", "unknown-release", "unknown-scenario"}
+)
+
+
+class Commands:
+    """Appends events on behalf of an actor."""
+
+    def __init__(self, log: EventLog, live: LiveState) -> None:
+        self._log = log
+        self._live = live
+
+    async def append(
+        self, actor: str, scenario: str, data: EventData, causation_id: str | None = None
+    ) -> tuple[Appended, str]:
+        """Append one event and wait until it is folded; returns it with its event id.
+
+        Raises `Refused`, `Conflict` or `NotFound` with the rule's reasons, `BadRequest` for
+        data that cannot be stored, `QueueFull` and `LogUnavailable`.
+        """
+        encoded = encode_data(data)
+        if len(encoded) > MAX_EVENT_BYTES:
+            raise BadRequest(
+                f"The event would have {len(encoded)} bytes; at most {MAX_EVENT_BYTES} fit.",
+                next_step="Store large values as a blob and name it by digest.",
+            )
+        event_id = uuid7()
+        stream = stream_of(data)
+        for _ in range(_RACES):
+            state = self._live.state
+            reasons = self._live.fold.reasons(scenario, stream, data)
+            if reasons:
+                raise _refusal(data, reasons)
+            new = NewEvent(
+                event_id=event_id,
+                scenario=scenario,
+                stream=stream,
+                type=data.TYPE,
+                schema_version=data.SCHEMA_VERSION,
+                actor=actor,
+                causation_id=causation_id,
+                correlation_id=None,
+                data=encoded,
+                expected_version=state.versions.get((scenario, stream), 0),
+            )
+            position = state.position
+            try:
+                appended = await self._log.append(new)
+            except VersionConflict:
+                # Another writer was first: fold what it wrote, then ask the rule again.
+                await self._live.wait_beyond(position, _RACE_WAIT_S)
+                continue
+            except RuleRefused as refused:
+                raise _refusal(data, list(refused.reasons)) from refused
+            await self._live.wait_for(appended.position)
+            for violation in reversed(self._live.state.violations):
+                if violation.position == appended.position:
+                    raise _refusal(data, list(violation.reasons))
+            return appended, event_id
+        raise Conflict(
+            f"Other writers kept changing {stream}; nothing was appended.",
+            next_step="Read the current state and repeat the request.",
+        )
+
+
+def _refusal(data: EventData, reasons: list[Reason]) -> ReefError:
+    codes = {reason.code for reason in reasons}
+    kind: type[ReefError] = Refused
+    if codes & _MISSING:
+        kind = NotFound
+    elif codes & _CONFLICTS:
+        kind = Conflict
+    return kind(
+        f"{data.TYPE} is refused: " + "; ".join(reason.message for reason in reasons) + ".",
+        reasons=reasons,
+    )

@@ -1,0 +1,112 @@
+"""Errors as RFC 9457 problem details, with the reasons and the next step as extensions."""
+
+from __future__ import annotations
+
+import msgspec
+import structlog
+from litestar.exceptions import HTTPException
+from litestar.plugins.problem_details import (
+    ProblemDetailsConfig,
+    ProblemDetailsException,
+    ProblemDetailsPlugin,
+)
+
+from reef_release.errors import ReefError, Unauthorized, Unavailable
+
+__all__ = ["PROBLEM_PREFIX", "Problem", "problem_plugin"]
+
+PROBLEM_PREFIX = "urn:reef-release:problem:"
+_RETRY_AFTER_S = "1"
+_log = structlog.get_logger(__name__)
+
+_HTTP = {
+    400: "bad-request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    413: "too-large",
+    415: "unsupported-media-type",
+}
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """The shape of every error's body."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    next_step: str = ""
+    reasons: list[dict[str, str]] = []
+
+
+def problem_plugin() -> ProblemDetailsPlugin:
+    """The plugin that turns every exception into a problem."""
+    return ProblemDetailsPlugin(
+        ProblemDetailsConfig(
+            exception_to_problem_detail_map={
+                ReefError: _from_reef,
+                HTTPException: _from_http,
+                Exception: _from_defect,
+            }
+        )
+    )
+
+
+def _from_reef(error: ReefError) -> ProblemDetailsException:
+    headers = {}
+    if isinstance(error, Unavailable):
+        headers["Retry-After"] = _RETRY_AFTER_S
+    if isinstance(error, Unauthorized):
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.status >= 500 and not isinstance(error, Unavailable):
+        _log.error("request failed", problem=error.problem, detail=error.detail)
+    return ProblemDetailsException(
+        type_=PROBLEM_PREFIX + error.problem,
+        title=error.title,
+        status_code=error.status,
+        detail=error.detail,
+        headers=headers,
+        extra={
+            "next_step": error.next_step,
+            "reasons": [msgspec.to_builtins(reason) for reason in error.reasons],
+            **error.extra,
+        },
+    )
+
+
+def _from_http(error: HTTPException) -> ProblemDetailsException:
+    if isinstance(error, ProblemDetailsException):
+        return error
+    name = _HTTP.get(error.status_code, "error")
+    reasons = []
+    if isinstance(error.extra, list):
+        reasons = [
+            {
+                "code": "invalid-field",
+                "message": str(fault.get("message", "")),
+                "where": str(fault.get("key", "")),
+            }
+            for fault in error.extra
+            if isinstance(fault, dict)
+        ]
+    return ProblemDetailsException(
+        type_=PROBLEM_PREFIX + name,
+        title=error.detail if error.status_code >= 500 else name.replace("-", " ").capitalize(),
+        status_code=error.status_code,
+        detail=error.detail,
+        headers=dict(error.headers or {}),
+        extra={"next_step": "The API is described at /schema.", "reasons": reasons},
+    )
+
+
+def _from_defect(error: Exception) -> ProblemDetailsException:
+    _log.error("defect", exc_info=error)
+    return ProblemDetailsException(
+        type_=PROBLEM_PREFIX + "defect",
+        title="A defect in the service",
+        status_code=500,
+        detail="The request met a defect; the service's own log has the details.",
+        extra={"next_step": "Nothing is known to be written; read the state again.", "reasons": []},
+    )

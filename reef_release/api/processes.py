@@ -1,0 +1,200 @@
+"""What the service does of its own accord, always as a consequence of the log's state.
+
+Each step looks at the state and appends what is missing: so a crash between any two steps of
+a promotion is repaired by the next start, and two services that take the same step append one
+event, since the second finds its stream moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from reef_release.api.commands import Commands
+from reef_release.api.heads import SignedHeads
+from reef_release.artifacts import admission
+from reef_release.artifacts.blobs import BlobStore
+from reef_release.artifacts.schema import parse_schema
+from reef_release.domain import events as ev
+from reef_release.domain.events import EventData
+from reef_release.domain.rule import promotion_reasons
+from reef_release.domain.state import Candidate, Scenario, State
+from reef_release.errors import ReefError
+from reef_release.projections.live import LiveState
+from reef_release.signing.keys import Role
+
+__all__ = ["ACTOR", "Processes"]
+
+ACTOR = "service"
+_IDLE_S = 1.0
+_SCHEMA_LIMIT_BYTES = 64 * 1024 * 1024
+_log = structlog.get_logger(__name__)
+
+
+class Processes:
+    """The background work of one service process."""
+
+    def __init__(
+        self,
+        *,
+        live: LiveState,
+        commands: Commands,
+        blobs: BlobStore,
+        heads: SignedHeads,
+        checkpoint_interval_s: float,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._live = live
+        self._commands = commands
+        self._blobs = blobs
+        self._heads = heads
+        self._interval = timedelta(seconds=checkpoint_interval_s)
+        self._clock = clock
+        self._admitting: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    async def establish_trust(self, anchor: str) -> None:
+        """Put the trust root and its keys into an empty log."""
+        if self._live.state.root is None:
+            await self._append(ev.GLOBAL, ev.RootRotated(version=1, metadata=anchor))
+        root = self._live.state.root
+        for key in root.keys if root is not None else ():
+            if key.role != Role.ROOT and key.key_id not in self._live.state.keys:
+                await self._append(
+                    ev.GLOBAL,
+                    ev.KeyAdded(
+                        key_id=key.key_id,
+                        role=key.role,
+                        public_key=key.public_key,
+                        root_version=root.version if root is not None else 0,
+                    ),
+                )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            while True:
+                position = self._live.state.position
+                await self.step()
+                if self._live.state.position == position:
+                    await self._live.wait_beyond(position, _IDLE_S)
+        finally:
+            for task in self._admitting.values():
+                task.cancel()
+
+    async def step(self) -> None:
+        """Take every step that is due now."""
+        self._start_admissions()
+        for scenario, data in list(self._due()):
+            await self._append(scenario, data)
+        checkpoint = self._checkpoint_due()
+        if checkpoint is not None:
+            await self._append(ev.GLOBAL, checkpoint)
+
+    async def _append(self, scenario: str, data: EventData) -> None:
+        try:
+            await self._commands.append(ACTOR, scenario, data)
+        except ReefError as error:
+            # Another service took the step, or the log is away; the next round looks again.
+            _log.warning("step not taken", step=data.TYPE, scenario=scenario, why=str(error))
+
+    def _due(self) -> Iterator[tuple[str, EventData]]:
+        state = self._live.state
+        for scenario in state.scenarios.values():
+            yield from self._stale_gates(scenario)
+            yield from self._promotions(state, scenario)
+
+    def _stale_gates(self, scenario: Scenario) -> Iterator[tuple[str, EventData]]:
+        for channel, history in scenario.pointers.items():
+            gate = scenario.open_gate(channel)
+            if gate is not None and history[-1].position > gate.opened_position:
+                yield (
+                    scenario.name,
+                    ev.GateStale(
+                        gate_id=gate.opened.gate_id, pointer_position=history[-1].position
+                    ),
+                )
+
+    def _promotions(self, state: State, scenario: Scenario) -> Iterator[tuple[str, EventData]]:
+        for release in scenario.releases.values():
+            if release.promoted_position is not None:
+                continue
+            data = ev.ReleasePromoted(
+                release_id=release.release_id,
+                gate_id=release.gate_id,
+                base=scenario.gates[release.gate_id].opened.base,
+                channel=release.channel,
+            )
+            if not promotion_reasons(state, scenario, data):
+                yield scenario.name, data
+
+    def _checkpoint_due(self) -> ev.CheckpointPublished | None:
+        state = self._live.state
+        size = state.tree.size
+        last = state.checkpoints[-1] if state.checkpoints else None
+        covered = last.size if last else 0
+        if not state.active_keys("log") or size <= covered or not self._wanted(state, covered):
+            return None
+        return self._heads.publication()
+
+    def _wanted(self, state: State, covered: int) -> bool:
+        """Whether a pointer event or an admission is uncovered, or a document grows old."""
+        serving = False
+        for scenario in state.scenarios.values():
+            for history in scenario.pointers.values():
+                serving = True
+                if history[-1].position >= covered:
+                    return True
+            for candidate in scenario.candidates.values():
+                if candidate.admitted_position is not None and (
+                    candidate.admitted_position >= covered
+                ):
+                    return True
+        if not serving:
+            return False
+        issued = datetime.fromisoformat(state.checkpoints[-1].recorded_at)
+        return self._clock() - issued >= self._interval
+
+    def _start_admissions(self) -> None:
+        for key, task in list(self._admitting.items()):
+            if task.done():
+                del self._admitting[key]
+        for scenario in self._live.state.scenarios.values():
+            for candidate in scenario.candidates.values():
+                key = (scenario.name, candidate.candidate_id)
+                if candidate.status == "submitted" and key not in self._admitting:
+                    self._admitting[key] = asyncio.create_task(self._admit(scenario, candidate))
+
+    async def _admit(self, scenario: Scenario, candidate: Candidate) -> None:
+        try:
+            await self._append(scenario.name, await self._examine(scenario, candidate))
+        except Exception:
+            # An outage is never a verdict: the candidate stays submitted and is tried again.
+            _log.exception("admission not completed", candidate=candidate.candidate_id)
+            await asyncio.sleep(_IDLE_S)
+
+    async def _examine(self, scenario: Scenario, candidate: Candidate) -> EventData:
+        submitted = candidate.submitted
+        schema = parse_schema(self._blobs.read_sync(scenario.schema, _SCHEMA_LIMIT_BYTES))
+        found = await asyncio.to_thread(
+            admission.admit,
+            submitted.files,
+            self._blobs,
+            schema,
+            kind=submitted.kind,
+            foundation=submitted.foundation,
+            expected_foundation=submitted.foundation,
+            allowed_changes=frozenset(scenario.policy.policy.allowed_changes),
+        )
+        if found.reasons:
+            return ev.CandidateRefused(
+                candidate_id=candidate.candidate_id, reasons=list(found.reasons)
+            )
+        return ev.CandidateAdmitted(
+            candidate_id=candidate.candidate_id,
+            schema=scenario.schema,
+            tensor_count=found.tensor_count,
+            size_bytes=found.size_bytes,
+        )

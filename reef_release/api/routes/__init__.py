@@ -1,0 +1,31 @@
+"""One module of handlers per noun of the API; `HANDLERS` lists them all."""
+
+from reef_release.api.routes.blobs import BLOB_HANDLERS
+from reef_release.api.routes.candidates import CandidateController
+from reef_release.api.routes.current import current_document
+from reef_release.api.routes.gates import GateController, renew_lease
+from reef_release.api.routes.health import HEALTH_HANDLERS
+from reef_release.api.routes.log import EventController, LogController
+from reef_release.api.routes.nodes import report_node
+from reef_release.api.routes.releases import ReleaseController
+from reef_release.api.routes.scenarios import ScenarioController, create_scenario, list_scenarios
+from reef_release.api.routes.trust import TRUST_HANDLERS
+
+__all__ = ["HANDLERS"]
+
+HANDLERS = [
+    *BLOB_HANDLERS,
+    *HEALTH_HANDLERS,
+    *TRUST_HANDLERS,
+    CandidateController,
+    EventController,
+    GateController,
+    LogController,
+    ReleaseController,
+    ScenarioController,
+    create_scenario,
+    current_document,
+    list_scenarios,
+    renew_lease,
+    report_node,
+]

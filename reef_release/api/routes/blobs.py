@@ -1,0 +1,112 @@
+"""Blobs over HTTP: put by digest, resumable, and read by those whom they concern."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from litestar import Request, Response, get, head, put
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+from litestar.response import Stream
+from litestar.status_codes import HTTP_200_OK, HTTP_201_CREATED, HTTP_202_ACCEPTED
+
+from reef_release.api.access import BlobReaders, requires
+from reef_release.api.ranges import stream_blob
+from reef_release.api.service import Service
+from reef_release.artifacts.blobs import check_digest
+from reef_release.errors import BadRequest, Forbidden, NotFound
+from reef_release.tokens import Principal, TokenRole
+
+__all__ = ["BLOB_HANDLERS"]
+
+_WRITERS = requires(TokenRole.TRAIN, TokenRole.GATE, TokenRole.OPERATE)
+_READERS = requires(
+    TokenRole.AUDIT,
+    TokenRole.GATE,
+    TokenRole.OPERATE,
+    TokenRole.SERVE,
+    TokenRole.SIGN,
+    TokenRole.TRAIN,
+)
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})")
+
+
+@put(
+    "/reef/blobs/{digest:str}",
+    guards=[_WRITERS],
+    summary="Upload a blob",
+    request_max_body_size=None,
+)
+async def put_blob(
+    request: Request[Principal, Any, Any],
+    digest: FromPath[str],
+    service: NamedDependency[Service],
+) -> Response[None]:
+    """The whole blob, or with `Content-Range: bytes FIRST-LAST/TOTAL` the next part of it.
+
+    201 stored, 200 stored before, 202 part kept (continue at `Upload-Offset`). A wrong digest
+    is 400 and leaves nothing behind; a wrong offset is 409 and names the right one.
+    """
+    check_digest(digest)
+    if await service.blobs.exists(digest):
+        return Response(None, status_code=HTTP_200_OK, headers={"ETag": f'"{digest}"'})
+    part = request.headers.get("content-range")
+    if part is None:
+        await service.blobs.put(digest, request.stream())
+        return Response(None, status_code=HTTP_201_CREATED, headers={"ETag": f'"{digest}"'})
+    match = _CONTENT_RANGE.fullmatch(part)
+    if match is None:
+        raise BadRequest(
+            f"The Content-Range {part!r} is malformed.",
+            next_step="Write `bytes FIRST-LAST/TOTAL`.",
+        )
+    upload = await service.blobs.append(
+        digest,
+        request.stream(),
+        offset=int(match[1]),
+        total_bytes=int(match[3]),
+        uploader=request.user.name,
+    )
+    return Response(
+        None,
+        status_code=HTTP_201_CREATED if upload.complete else HTTP_202_ACCEPTED,
+        headers={"Upload-Offset": str(upload.offset)},
+    )
+
+
+@head("/reef/blobs/{digest:str}", guards=[_READERS], summary="Is a blob stored?")
+async def head_blob(
+    request: Request[Principal, Any, Any],
+    digest: FromPath[str],
+    service: NamedDependency[Service],
+) -> Response[None]:
+    """200 with its length; 404, with `Upload-Offset` where the caller's upload stopped."""
+    check_digest(digest)
+    if await service.blobs.exists(digest):
+        size = await service.blobs.size(digest)
+        return Response(None, headers={"Content-Length": str(size), "ETag": f'"{digest}"'})
+    offset = await service.blobs.partial_size(digest, request.user.name)
+    return Response(None, status_code=404, headers={"Upload-Offset": str(offset)})
+
+
+@get("/reef/blobs/{digest:str}", guards=[_READERS], summary="Read a blob")
+async def get_blob(
+    request: Request[Principal, Any, Any],
+    digest: FromPath[str],
+    service: NamedDependency[Service],
+    blob_readers: NamedDependency[BlobReaders],
+) -> Stream | Response[bytes]:
+    """Weights, bundles, canaries and schemas; suites and replies are the audit role's alone."""
+    check_digest(digest)
+    if not await service.blobs.exists(digest):
+        raise NotFound(f"No blob {digest} is stored.")
+    if not blob_readers.may_read(request.user, digest, service.state):
+        raise Forbidden(
+            "This blob is for the audit role alone.",
+            next_step="Use a token of role audit.",
+        )
+    return await stream_blob(service.blobs, digest, request.headers)
+
+
+BLOB_HANDLERS = [get_blob, head_blob, put_blob]

@@ -1,0 +1,164 @@
+"""Candidates: submitted as a manifest of uploaded blobs, answered with their admission."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from litestar import Controller, Request, Response, get, post
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import FromPath, JSONBody, QueryParameter
+
+from reef_release.api.access import requires
+from reef_release.api.problems import Problem
+from reef_release.api.service import Service
+from reef_release.api.views import candidate_view
+from reef_release.domain import events as ev
+from reef_release.domain.canonical import decimalise
+from reef_release.domain.reasons import Reason
+from reef_release.domain.weights import candidate_id
+from reef_release.errors import BadRequest, Conflict, Forbidden, NotFound, Refused
+from reef_release.tokens import Principal, TokenRole
+from reef_release.wire import CandidateManifest, CandidatesView, CandidateView
+
+__all__ = ["CandidateController"]
+
+_READERS = requires(
+    TokenRole.TRAIN, TokenRole.GATE, TokenRole.SIGN, TokenRole.AUDIT, TokenRole.OPERATE
+)
+_ADMISSION_WAIT_S = 60.0
+_MAX_FILES = 1000
+
+
+class CandidateController(Controller):
+    """Candidates of one scenario."""
+
+    path = "/reef/scenarios/{scenario:str}/candidates"
+
+    @post(
+        guards=[requires(TokenRole.TRAIN, TokenRole.OPERATE)],
+        summary="Submit a candidate",
+        responses={
+            422: ResponseSpec(data_container=Problem, description="Refused, with every reason"),
+        },
+    )
+    async def submit(
+        self,
+        request: Request[Principal, Any, Any],
+        scenario: FromPath[str],
+        data: JSONBody[CandidateManifest],
+        service: NamedDependency[Service],
+        wait: Annotated[float, QueryParameter(ge=0, le=600)] = _ADMISSION_WAIT_S,
+    ) -> Response[CandidateView]:
+        """Submit and wait for the admission, at most `wait` seconds.
+
+        201 admitted, 202 still being examined, 422 refused. Submitting the same manifest again
+        answers with what became of it. An origin, while nothing is served, is the operator's.
+        """
+        found = service.scenario(scenario)
+        if found.serving(data.channel) is None and request.user.role is not TokenRole.OPERATE:
+            raise Forbidden(
+                "Nothing is served yet, so this would be the scenario's origin.",
+                next_step="The operator submits the origin.",
+            )
+        submitted = await _submission(service, data)
+        known = found.candidates.get(submitted.candidate_id)
+        if known is None:
+            await service.commands.append(request.user.name, scenario, submitted)
+        elif known.submitted != submitted:
+            raise Conflict(
+                f"The same files were submitted before, as candidate {submitted.candidate_id}, "
+                "with other details.",
+                next_step="A candidate is its files; change them, or use the first submission.",
+            )
+        return await _admission(service, scenario, submitted.candidate_id, wait)
+
+    @get(guards=[_READERS], summary="List candidates")
+    async def index(
+        self,
+        scenario: FromPath[str],
+        service: NamedDependency[Service],
+        status: str | None = None,
+    ) -> CandidatesView:
+        """In order of submission; `status` keeps one kind."""
+        found = service.scenario(scenario)
+        views = [
+            candidate_view(service.state, found, candidate)
+            for candidate in found.candidates.values()
+        ]
+        return CandidatesView(candidates=[view for view in views if status in (None, view.status)])
+
+    @get("/{candidate_id:str}", guards=[_READERS], summary="Show a candidate")
+    async def show(
+        self,
+        scenario: FromPath[str],
+        candidate_id: FromPath[str],
+        service: NamedDependency[Service],
+    ) -> CandidateView:
+        """What became of a candidate, and why."""
+        found = service.scenario(scenario)
+        candidate = found.candidates.get(candidate_id)
+        if candidate is None:
+            raise NotFound(f"There is no candidate {candidate_id!r} in {scenario!r}.")
+        return candidate_view(service.state, found, candidate)
+
+
+async def _submission(service: Service, manifest: CandidateManifest) -> ev.CandidateSubmitted:
+    if not 1 <= len(manifest.files) <= _MAX_FILES:
+        raise BadRequest(f"A candidate has from 1 to {_MAX_FILES} files.")
+    files = {file.path: file.sha256 for file in manifest.files}
+    if len(files) != len(manifest.files):
+        raise Refused(
+            "The manifest is refused.",
+            reasons=[Reason(code="duplicate-file", message="a file name stands twice")],
+        )
+    identity = candidate_id(files)
+    reasons = []
+    for file in manifest.files:
+        if not await service.blobs.exists(file.sha256):
+            reasons.append(
+                Reason(code="missing-blob", message="upload this file first", where=file.path)
+            )
+        elif await service.blobs.size(file.sha256) != file.size_bytes:
+            reasons.append(
+                Reason(code="size", message="the blob has another length", where=file.path)
+            )
+    if reasons:
+        raise Refused("The manifest is refused; nothing was recorded.", reasons=reasons)
+    return ev.CandidateSubmitted(
+        candidate_id=identity,
+        channel=manifest.channel,
+        kind=manifest.kind,
+        foundation=manifest.foundation,
+        base=manifest.base,
+        parent=manifest.parent,
+        batches=manifest.batches,
+        settings=decimalise(manifest.settings),
+        metrics=decimalise(manifest.metrics),
+        seed=manifest.seed,
+        files=sorted(manifest.files, key=lambda file: file.path),
+    )
+
+
+async def _admission(
+    service: Service, scenario: str, identity: str, wait_s: float
+) -> Response[CandidateView]:
+    deadline = asyncio.get_running_loop().time() + wait_s
+    while True:
+        found = service.scenario(scenario)
+        candidate = found.candidates[identity]
+        if candidate.status == "refused":
+            raise Refused(
+                f"Candidate {identity} is refused.",
+                next_step="Mend every reason and submit again; the files change the id.",
+                reasons=candidate.reasons,
+                candidate_id=identity,
+                position=candidate.submitted_position,
+            )
+        left = deadline - asyncio.get_running_loop().time()
+        if candidate.status != "submitted" or left <= 0:
+            break
+        await service.live.wait_beyond(service.state.position, left)
+    view = candidate_view(service.state, found, candidate)
+    return Response(view, status_code=202 if candidate.status == "submitted" else 201)

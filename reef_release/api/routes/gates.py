@@ -1,0 +1,208 @@
+"""Gates over HTTP: a worker claims one, posts raw replies, and signs what they decide.
+
+The worker chooses nothing: tasks, order and sampling seeds follow from the log, verdicts are
+computed here, and the decision is accepted only if it equals what the log says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from litestar import Controller, Request, Response, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
+
+from reef_release.api.access import requires
+from reef_release.api.leases import Lease
+from reef_release.api.service import Service
+from reef_release.api.trials import record_trial
+from reef_release.api.views import due_view, model_view, task_views
+from reef_release.domain import events as ev
+from reef_release.domain.decision import summary_of
+from reef_release.domain.gate import Gate
+from reef_release.domain.rule import gate_opening_reasons
+from reef_release.domain.state import Candidate, Scenario, State
+from reef_release.domain.suite import draw_seed
+from reef_release.errors import Conflict, NotFound
+from reef_release.tokens import Principal, TokenRole
+from reef_release.wire import (
+    ClaimRequest,
+    DecisionRequest,
+    DecisionView,
+    GateAssignment,
+    LeaseView,
+    TrialRequest,
+    TrialView,
+)
+
+__all__ = ["GateController", "renew_lease"]
+
+_GATE = requires(TokenRole.GATE)
+
+_DECISIONS: dict[str, type[ev.DecisionPosted]] = {
+    kind.TYPE.removeprefix("gate."): kind
+    for kind in (ev.GatePassed, ev.GateFailed, ev.GateInconclusive, ev.GateErrored)
+}
+
+
+class GateController(Controller):
+    """Gates of one scenario."""
+
+    path = "/reef/scenarios/{scenario:str}/gates"
+    guards = (_GATE,)
+
+    @post("/claim", summary="Claim a gate to run", status_code=HTTP_200_OK)
+    async def claim(
+        self,
+        request: Request[Principal, Any, Any],
+        scenario: FromPath[str],
+        data: JSONBody[ClaimRequest],
+        service: NamedDependency[Service],
+    ) -> Response[GateAssignment | None]:
+        """An undecided gate nobody works on, or a new one for the oldest waiting candidate.
+
+        204 when there is nothing to do. The assignment has questions, never answers.
+        """
+        found = service.scenario(scenario)
+        for channel in found.channels():
+            gate = found.open_gate(channel)
+            if gate is None:
+                gate = await _open_next(service, request.user.name, found, channel)
+            if gate is None:
+                continue
+            lease = service.leases.take(f"{scenario}/{gate.opened.gate_id}", data.worker)
+            if lease is not None:
+                return Response(_assignment(service, found, gate, lease))
+        return Response(None, status_code=HTTP_204_NO_CONTENT)
+
+    @post("/{gate_id:str}/trials", summary="Post one raw reply")
+    async def post_trial(
+        self,
+        request: Request[Principal, Any, Any],
+        scenario: FromPath[str],
+        gate_id: FromPath[str],
+        data: JSONBody[TrialRequest],
+        service: NamedDependency[Service],
+    ) -> TrialView:
+        """The trial that is due, as the candidate or incumbent really answered it.
+
+        The verdict is computed from the raw reply. A reply cut short is recorded as an error.
+        """
+        found = service.scenario(scenario)
+        gate = _gate(found, gate_id)
+        appended = await record_trial(service, request.user.name, found, gate, data)
+        return TrialView(
+            position=appended.position, trial=summary_of(gate.trials[-1]), due=due_view(gate)
+        )
+
+    @post("/{gate_id:str}/decision", summary="Post the signed decision")
+    async def post_decision(
+        self,
+        request: Request[Principal, Any, Any],
+        scenario: FromPath[str],
+        gate_id: FromPath[str],
+        data: JSONBody[DecisionRequest],
+        service: NamedDependency[Service],
+    ) -> DecisionView:
+        """The worker's own decision from the same trials, signed with its gate key."""
+        gate = _gate(service.scenario(scenario), gate_id)
+        outcome = gate.verdict_due()
+        if gate.outcome is not None or outcome is None:
+            raise Conflict(
+                f"Gate {gate_id} "
+                + (f"ended as {gate.outcome}." if gate.outcome else "still waits for trials."),
+                next_step="Claim again to see what is due.",
+            )
+        kind = _DECISIONS[outcome]
+        appended, _ = await service.commands.append(
+            request.user.name,
+            scenario,
+            kind(
+                gate_id=gate_id,
+                candidate_id=gate.opened.candidate_id,
+                base=gate.opened.base,
+                channel=gate.opened.channel,
+                attestation=data.attestation,
+                canary=data.canary,
+            ),
+        )
+        service.leases.release(f"{scenario}/{gate_id}")
+        return DecisionView(position=appended.position, outcome=outcome)
+
+
+@post("/reef/leases/{lease_id:str}/renew", guards=[_GATE], summary="Keep a lease")
+async def renew_lease(lease_id: FromPath[str], service: NamedDependency[Service]) -> LeaseView:
+    """Extend a lease before it expires."""
+    lease = service.leases.renew(lease_id)
+    return LeaseView(lease_id=lease.lease_id, expires_at=_expiry(service))
+
+
+def _gate(scenario: Scenario, gate_id: str) -> Gate:
+    gate = scenario.gates.get(gate_id)
+    if gate is None:
+        raise NotFound(f"There is no gate {gate_id!r} in {scenario.name!r}.")
+    return gate
+
+
+def _expiry(service: Service) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=service.leases.duration_s)).isoformat()
+
+
+async def _open_next(service: Service, actor: str, scenario: Scenario, channel: str) -> Gate | None:
+    state = service.state
+    for candidate in scenario.candidates.values():
+        if candidate.submitted.channel != channel or candidate.admitted_position is None:
+            continue
+        opening = _opening(state, scenario, candidate)
+        if opening is None or gate_opening_reasons(state, scenario, opening):
+            continue
+        await service.commands.append(actor, scenario.name, opening)
+        return scenario.gates[opening.gate_id]
+    return None
+
+
+def _opening(state: State, scenario: Scenario, candidate: Candidate) -> ev.GateOpened | None:
+    """The gate that may open for *candidate* now; None until a checkpoint covers it."""
+    checkpoint = state.first_checkpoint_covering(candidate.admitted_position or 0)
+    if checkpoint is None:
+        return None
+    policy = scenario.policy
+    channel = candidate.submitted.channel
+    serving = scenario.serving(channel)
+    # Derived, not random: of two services that open it at once, one finds the stream taken.
+    name = f"{scenario.name}/{channel}/{candidate.candidate_id}/{len(candidate.gates)}"
+    return ev.GateOpened(
+        gate_id=hashlib.sha256(name.encode()).hexdigest()[:32],
+        candidate_id=candidate.candidate_id,
+        base=serving.release_id if serving else None,
+        channel=channel,
+        phase="standard" if serving else "bootstrap",
+        policy_digest=policy.digest,
+        suite=policy.policy.suite,
+        checkpoint_position=checkpoint.position,
+        seed=draw_seed(
+            checkpoint_root=bytes.fromhex(checkpoint.root),
+            candidate_id=candidate.candidate_id,
+            policy_digest=policy.digest,
+        ).hex(),
+    )
+
+
+def _assignment(service: Service, scenario: Scenario, gate: Gate, lease: Lease) -> GateAssignment:
+    base = gate.opened.base
+    return GateAssignment(
+        scenario=scenario.name,
+        lease_id=lease.lease_id,
+        lease_expires_at=_expiry(service),
+        opened=gate.opened,
+        policy=msgspec.to_builtins(gate.policy),
+        candidate=model_view(scenario, gate.opened.candidate_id),
+        incumbent=None if base is None else model_view(scenario, base),
+        tasks=task_views(gate),
+        trials=[summary_of(trial) for trial in gate.trials],
+        due=due_view(gate),
+    )

@@ -1,0 +1,99 @@
+"""Liveness, readiness and metrics, for orchestrators; no token needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.status_codes import HTTP_503_SERVICE_UNAVAILABLE
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from reef_release.api.service import Service
+
+__all__ = ["HEALTH_HANDLERS"]
+
+
+@get("/healthz", summary="Is the process alive?")
+async def healthz() -> dict[str, str]:
+    """Always ok while the process answers."""
+    return {"status": "ok"}
+
+
+@get("/readyz", summary="Can the service do its work?")
+async def readyz(service: NamedDependency[Service]) -> Response[dict[str, Any]]:
+    """503 while the log is away or broken."""
+    broken = service.live.broken
+    problem = "" if broken is None else broken.detail
+    head = -1
+    if not problem:
+        try:
+            head = await service.log.head()
+        except Exception as error:
+            problem = f"the event log is away: {error}"
+    body = {
+        "status": "unavailable" if problem else "ok",
+        "detail": problem,
+        "position": service.state.position,
+        "head": head,
+        "violations": len(service.state.violations),
+    }
+    return Response(body, status_code=HTTP_503_SERVICE_UNAVAILABLE if problem else 200)
+
+
+@get("/metrics", summary="Metrics in Prometheus text form")
+async def metrics(service: NamedDependency[Service]) -> Response[bytes]:
+    """Gauges computed from the state at this moment."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_StateCollector(service))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class _StateCollector:
+    """Every figure is read off the state, so a restart loses none."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        state = self._service.state
+        position = GaugeMetricFamily("reef_log_position", "Position of the last folded event")
+        position.add_metric([], state.position)
+        violations = GaugeMetricFamily(
+            "reef_log_violations", "Events in the log that broke a rule and have no effect"
+        )
+        violations.add_metric([], len(state.violations))
+        candidates = GaugeMetricFamily(
+            "reef_candidates", "Candidates by status", labels=["scenario", "status"]
+        )
+        gates = GaugeMetricFamily("reef_gates", "Gates by outcome", labels=["scenario", "outcome"])
+        pointer = GaugeMetricFamily(
+            "reef_pointer_position",
+            "Position of the pointer event of each channel",
+            labels=["scenario", "channel", "release_id"],
+        )
+        held = GaugeMetricFamily("reef_held", "1 while promotions are held", labels=["scenario"])
+        serial = GaugeMetricFamily(
+            "reef_document_serial",
+            "Serial of the current document",
+            labels=["scenario", "channel"],
+        )
+        for name, scenario in state.scenarios.items():
+            held.add_metric([name], float(scenario.held_reason is not None))
+            _count(candidates, name, [each.status for each in scenario.candidates.values()])
+            _count(gates, name, [each.outcome or "open" for each in scenario.gates.values()])
+            for channel, history in scenario.pointers.items():
+                last = history[-1]
+                pointer.add_metric([name, channel, last.release_id], last.position)
+        for (name, channel), current in state.current.items():
+            serial.add_metric([name, channel], current.serial)
+        return [position, violations, candidates, gates, pointer, held, serial]
+
+
+def _count(family: GaugeMetricFamily, scenario: str, values: list[str]) -> None:
+    for value in sorted(set(values)):
+        family.add_metric([scenario, value], values.count(value))
+
+
+HEALTH_HANDLERS = [healthz, metrics, readyz]

@@ -1,0 +1,182 @@
+"""The log over HTTP: events by page and as a stream, checkpoints, tiles and proofs.
+
+Tiles follow c2sp.org/tlog-tiles with `/reef/log` as the prefix; proofs follow RFC 9162 §2.1.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Controller, Request, Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
+from litestar.response import Stream
+
+from reef_release.api.access import requires
+from reef_release.api.service import Service
+from reef_release.api.tiles import parse_tile_path
+from reef_release.domain.merkle import HASH_BYTES, TILE_HEIGHT, TILE_WIDTH
+from reef_release.errors import BadRequest, NotFound
+from reef_release.tokens import Principal, TokenRole
+from reef_release.wire import ConsistencyView, EventsView, InclusionView
+
+__all__ = ["EventController", "LogController"]
+
+_READERS = requires(TokenRole.AUDIT, TokenRole.GATE, TokenRole.OPERATE, TokenRole.SERVE)
+_MAX_PAGE = 1000
+_PING_S = 15.0
+_BINARY = "application/octet-stream"
+
+
+class EventController(Controller):
+    """Events in log order. A token for one scenario sees that one and the global events."""
+
+    path = "/reef/events"
+    guards = (_READERS,)
+
+    @get(summary="Read a page of events")
+    async def page(
+        self,
+        request: Request[Principal, Any, Any],
+        service: NamedDependency[Service],
+        after: Annotated[int, QueryParameter(ge=-1)] = -1,
+        limit: Annotated[int, QueryParameter(ge=1, le=_MAX_PAGE)] = 100,
+        scenario: FromQuery[str | None] = None,
+        event_type: Annotated[str | None, QueryParameter(name="type")] = None,
+    ) -> EventsView:
+        """Events after position `after`, as stored (canonical JSON of the envelope)."""
+        only = _only(request.user, scenario)
+        stored = await service.log.read(after=after, limit=limit, scenario=only, type=event_type)
+        head = service.state.position
+        if len(stored) == limit:
+            next_after = stored[-1].position
+        else:
+            next_after = max(head, after, stored[-1].position if stored else -1)
+        return EventsView(
+            events=[msgspec.Raw(event.body) for event in stored],
+            next_after=next_after,
+            head=head,
+        )
+
+    @get("/stream", summary="Follow the events")
+    async def stream(
+        self,
+        request: Request[Principal, Any, Any],
+        service: NamedDependency[Service],
+        after: Annotated[int, QueryParameter(ge=-1)] = -1,
+        scenario: FromQuery[str | None] = None,
+        last_event_id: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
+    ) -> Stream:
+        """Server-sent events; `id` is the position, and `Last-Event-ID` resumes after it."""
+        if last_event_id is not None:
+            if not last_event_id.isascii() or not last_event_id.isdigit():
+                raise BadRequest("Last-Event-ID is the position of an event.")
+            after = int(last_event_id)
+        return Stream(
+            _server_sent(service, after, _only(request.user, scenario)),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+
+class LogController(Controller):
+    """What proves the log: checkpoints, tiles, proofs."""
+
+    path = "/reef/log"
+    guards = (_READERS,)
+
+    @get("/checkpoint", summary="The signed tree head", media_type="text/plain")
+    async def checkpoint(self, service: NamedDependency[Service]) -> str:
+        """A C2SP checkpoint over everything folded, signed at most once a second."""
+        return service.heads.signed()
+
+    @get("/tile/{tile:path}", summary="One tile of the tree", media_type=_BINARY)
+    async def tile(self, tile: FromPath[str], service: NamedDependency[Service]) -> bytes:
+        """`LEVEL/INDEX[.p/WIDTH]` gives hashes, `entries/INDEX[.p/WIDTH]` the events."""
+        wanted = parse_tile_path(tile)
+        tree = service.state.tree
+        start = wanted.index * TILE_WIDTH
+        if start + wanted.width > tree.size >> (TILE_HEIGHT * (wanted.level or 0)):
+            raise NotFound(
+                f"The tree has {tree.size} events; this tile is not complete yet.",
+                next_step="Ask for a partial tile that the checkpoint covers.",
+            )
+        if wanted.level is not None:
+            return tree.tile(wanted.level, wanted.index, wanted.width)
+        stored = await service.log.read(after=start - 1, limit=wanted.width)
+        return b"".join(struct.pack(">H", len(event.body)) + event.body for event in stored)
+
+    @get("/proof/inclusion", summary="Prove that an event is in the log")
+    async def inclusion(
+        self,
+        service: NamedDependency[Service],
+        position: Annotated[int, QueryParameter(ge=0)],
+        size: Annotated[int | None, QueryParameter(ge=1)] = None,
+    ) -> InclusionView:
+        """Of the event at `position` in the tree of the first `size` events (default: all)."""
+        tree = service.state.tree
+        size = tree.size if size is None else size
+        if not position < size <= tree.size:
+            raise BadRequest(
+                f"position < size <= {tree.size} must hold; got {position} and {size}."
+            )
+        return InclusionView(
+            position=position,
+            size=size,
+            leaf_hash=tree.tile(0, position // TILE_WIDTH, position % TILE_WIDTH + 1)[
+                -HASH_BYTES:
+            ].hex(),
+            proof=[each.hex() for each in tree.inclusion_proof(position, size)],
+            root=tree.root(size).hex(),
+        )
+
+    @get("/proof/consistency", summary="Prove that the log only grew")
+    async def consistency(
+        self,
+        service: NamedDependency[Service],
+        first: Annotated[int, QueryParameter(name="from", ge=1)],
+        second: Annotated[int | None, QueryParameter(name="to", ge=1)] = None,
+    ) -> ConsistencyView:
+        """Of the tree of the first `from` events with that of the first `to` (default: all)."""
+        tree = service.state.tree
+        second = tree.size if second is None else second
+        if not first <= second <= tree.size:
+            raise BadRequest(f"from <= to <= {tree.size} must hold; got {first} and {second}.")
+        return ConsistencyView(
+            first=first,
+            second=second,
+            proof=[each.hex() for each in tree.consistency_proof(first, second)],
+        )
+
+
+def _only(principal: Principal, scenario: str | None) -> str | None:
+    if principal.scenario is None or scenario is not None:
+        return _checked(principal, scenario)
+    return principal.scenario
+
+
+def _checked(principal: Principal, scenario: str | None) -> str | None:
+    if principal.scenario not in (None, scenario) and scenario != "_":
+        raise BadRequest(
+            f"This token is for the scenario {principal.scenario!r} alone.",
+            next_step="Leave `scenario` out, or name that one or `_` for global events.",
+        )
+    return scenario
+
+
+async def _server_sent(service: Service, after: int, scenario: str | None) -> AsyncIterator[bytes]:
+    position = after
+    while not service.stopping.is_set():
+        stored = await service.log.read(after=position, limit=_MAX_PAGE, scenario=scenario)
+        for event in stored:
+            yield b"id: %d\ndata: %s\n\n" % (event.position, event.body)
+            position = event.position
+        if stored:
+            continue
+        seen = service.state.position
+        await service.wait_beyond(seen, _PING_S)
+        if service.state.position == seen:
+            yield b": ping\n\n"

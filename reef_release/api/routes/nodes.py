@@ -1,0 +1,55 @@
+"""Reports of serving nodes: what they loaded, or why they refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from reef_release.api.access import requires
+from reef_release.api.service import Service
+from reef_release.domain import events as ev
+from reef_release.errors import BadRequest, Forbidden
+from reef_release.tokens import Principal, TokenRole
+from reef_release.wire import NodeReport, WrittenView
+
+__all__ = ["report_node"]
+
+
+@post(
+    "/reef/nodes/{node_id:str}/reports",
+    guards=[requires(TokenRole.SERVE)],
+    summary="Report what a node serves",
+)
+async def report_node(
+    request: Request[Principal, Any, Any],
+    node_id: FromPath[str],
+    data: JSONBody[NodeReport],
+    service: NamedDependency[Service],
+) -> WrittenView:
+    """The digest of what was really loaded, or the reasons for refusing."""
+    if request.user.scenario not in (None, data.scenario):
+        raise Forbidden(f"This token is for the scenario {request.user.scenario!r} alone.")
+    service.scenario(data.scenario)
+    event: ev.EventData
+    if data.reasons:
+        event = ev.NodeRefused(
+            node_id=node_id,
+            release_id=data.release_id,
+            channel=data.channel,
+            reasons=data.reasons,
+        )
+    elif data.release_id is None or data.serial is None or data.canary_difference is None:
+        raise BadRequest("A report of a loaded release names it, its serial and canary difference.")
+    else:
+        event = ev.NodeLoaded(
+            node_id=node_id,
+            release_id=data.release_id,
+            channel=data.channel,
+            serial=data.serial,
+            canary_difference=data.canary_difference,
+        )
+    appended, event_id = await service.commands.append(request.user.name, data.scenario, event)
+    return WrittenView(position=appended.position, event_id=event_id)

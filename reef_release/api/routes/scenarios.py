@@ -1,0 +1,207 @@
+"""Scenarios: creating them, changing their signed policy, and the operator's levers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Controller, Request, get, post, put
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+
+from reef_release.api.access import requires
+from reef_release.api.service import Service
+from reef_release.api.views import scenario_view
+from reef_release.domain import events as ev
+from reef_release.domain.canonical import sha256_hex
+from reef_release.errors import BadRequest, Forbidden, Refused
+from reef_release.signing import dsse
+from reef_release.tokens import Principal, TokenRole
+from reef_release.wire import (
+    PolicyRequest,
+    ReasonRequest,
+    RollbackRequest,
+    ScenarioRequest,
+    ScenariosView,
+    ScenarioView,
+    WrittenView,
+)
+
+__all__ = ["ScenarioController", "create_scenario", "list_scenarios"]
+
+_READERS = requires(*TokenRole)
+_OPERATOR = requires(TokenRole.OPERATE)
+
+Request_ = Request[Principal, Any, Any]
+
+
+def _policy_digest(envelope: dict[str, Any]) -> str:
+    return sha256_hex(dsse.payload_of(envelope, "policy"))
+
+
+@get("/reef/scenarios", guards=[_READERS], summary="List scenarios")
+async def list_scenarios(request: Request_, service: NamedDependency[Service]) -> ScenariosView:
+    """All scenarios that the token may see."""
+    only = request.user.scenario
+    state = service.state
+    return ScenariosView(
+        scenarios=[
+            scenario_view(state, scenario)
+            for scenario in state.scenarios.values()
+            if only in (None, scenario.name)
+        ]
+    )
+
+
+@post("/reef/scenarios", guards=[_OPERATOR], summary="Create a scenario")
+async def create_scenario(
+    request: Request_, data: JSONBody[ScenarioRequest], service: NamedDependency[Service]
+) -> ScenarioView:
+    """Create a scenario from an uploaded schema and a signed policy.
+
+    The policy must be signed by the policy key, name an uploaded suite, and contain an
+    objective verifier in both parts.
+    """
+    if request.user.scenario not in (None, data.name):
+        raise Forbidden(f"This token is for the scenario {request.user.scenario!r} alone.")
+    if not await service.blobs.exists(data.schema):
+        raise Refused(
+            f"The schema blob {data.schema} is not stored.",
+            next_step="Upload it to /reef/blobs first.",
+        )
+    await service.commands.append(
+        request.user.name,
+        data.name,
+        ev.ScenarioCreated(
+            schema=data.schema, policy_digest=_policy_digest(data.policy), policy=data.policy
+        ),
+    )
+    return scenario_view(service.state, service.scenario(data.name))
+
+
+class ScenarioController(Controller):
+    """One scenario."""
+
+    path = "/reef/scenarios/{scenario:str}"
+
+    @get(guards=[_READERS], summary="Show a scenario")
+    async def show(
+        self, scenario: FromPath[str], service: NamedDependency[Service]
+    ) -> ScenarioView:
+        """What the scenario serves, its policy and its gates."""
+        return scenario_view(service.state, service.scenario(scenario))
+
+    @put("/policy", guards=[_OPERATOR], summary="Put a signed policy into force")
+    async def put_policy(
+        self,
+        request: Request_,
+        scenario: FromPath[str],
+        data: JSONBody[PolicyRequest],
+        service: NamedDependency[Service],
+    ) -> ScenarioView:
+        """For gates that open from now on; gates already open keep theirs."""
+        service.scenario(scenario)
+        await service.commands.append(
+            request.user.name,
+            scenario,
+            ev.PolicyChanged(
+                policy_digest=_policy_digest(data.policy),
+                policy=data.policy,
+                reason=_given(data.reason),
+            ),
+        )
+        return scenario_view(service.state, service.scenario(scenario))
+
+    @post("/rollback", guards=[_OPERATOR], summary="Serve an earlier release again")
+    async def roll_back(
+        self,
+        request: Request_,
+        scenario: FromPath[str],
+        data: JSONBody[RollbackRequest],
+        service: NamedDependency[Service],
+    ) -> WrittenView:
+        """To a release that was promoted in this channel and is not revoked."""
+        return await _append(
+            service,
+            request,
+            scenario,
+            ev.ReleaseRolledBack(
+                release_id=data.release_id, channel=data.channel, reason=_given(data.reason)
+            ),
+        )
+
+    @post("/hold", guards=[_OPERATOR], summary="Block promotions")
+    async def hold(
+        self,
+        request: Request_,
+        scenario: FromPath[str],
+        data: JSONBody[ReasonRequest],
+        service: NamedDependency[Service],
+    ) -> WrittenView:
+        """Until resumed; rollback stays possible."""
+        return await _append(
+            service, request, scenario, ev.ScenarioHeld(reason=_given(data.reason))
+        )
+
+    @post("/resume", guards=[_OPERATOR], summary="Allow promotions again")
+    async def resume(
+        self,
+        request: Request_,
+        scenario: FromPath[str],
+        data: JSONBody[ReasonRequest],
+        service: NamedDependency[Service],
+    ) -> WrittenView:
+        """End a hold."""
+        return await _append(
+            service, request, scenario, ev.ScenarioResumed(reason=_given(data.reason))
+        )
+
+    @post("/releases/{release_id:str}/revoke", guards=[_OPERATOR], summary="Revoke a release")
+    async def revoke_release(
+        self,
+        request: Request_,
+        scenario: FromPath[str],
+        release_id: FromPath[str],
+        data: JSONBody[ReasonRequest],
+        service: NamedDependency[Service],
+    ) -> WrittenView:
+        """It can be neither promoted nor rolled back to from now on."""
+        return await _append(
+            service,
+            request,
+            scenario,
+            ev.ReleaseRevoked(release_id=release_id, reason=_given(data.reason)),
+        )
+
+    @post("/candidates/{candidate_id:str}/revoke", guards=[_OPERATOR], summary="Revoke a candidate")
+    async def revoke_candidate(
+        self,
+        request: Request_,
+        scenario: FromPath[str],
+        candidate_id: FromPath[str],
+        data: JSONBody[ReasonRequest],
+        service: NamedDependency[Service],
+    ) -> WrittenView:
+        """It can be neither gated, promoted nor rolled back to from now on."""
+        return await _append(
+            service,
+            request,
+            scenario,
+            ev.CandidateRevoked(candidate_id=candidate_id, reason=_given(data.reason)),
+        )
+
+
+async def _append(
+    service: Service, request: Request_, scenario: str, data: ev.EventData
+) -> WrittenView:
+    service.scenario(scenario)
+    appended, event_id = await service.commands.append(request.user.name, scenario, data)
+    return WrittenView(position=appended.position, event_id=event_id)
+
+
+def _given(reason: str) -> str:
+    if not reason.strip() or len(reason) > 2000:
+        raise BadRequest(
+            "The reason is empty or longer than 2,000 characters.",
+            next_step="Say in a sentence why; the audit shows it.",
+        )
+    return reason.strip()

@@ -1,0 +1,129 @@
+"""The parts of one service process, opened together and closed in reverse.
+
+Everything that a controller needs hangs here; nothing is global.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from reef_release.api.commands import Commands
+from reef_release.api.documents import Documents
+from reef_release.api.heads import SignedHeads
+from reef_release.api.leases import Leases
+from reef_release.api.processes import Processes
+from reef_release.artifacts.directory_store import DirectoryBlobStore
+from reef_release.domain.state import Scenario, State
+from reef_release.errors import NotFound, SettingsError
+from reef_release.log import EventLog
+from reef_release.projections.live import LiveState
+from reef_release.projections.replay import ReplayChecks
+from reef_release.settings import Settings
+from reef_release.signing.keys import Role, load_key
+from reef_release.tokens import Tokens, load_secret
+
+__all__ = ["Service", "TOKEN_SECRET", "open_service"]
+
+TOKEN_SECRET = "token.secret"  # noqa: S105 - the file's name, not the secret
+_ANCHOR = "root.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """One running service."""
+
+    settings: Settings
+    log: EventLog
+    live: LiveState
+    blobs: DirectoryBlobStore
+    commands: Commands
+    processes: Processes
+    documents: Documents
+    leases: Leases
+    tokens: Tokens
+    heads: SignedHeads
+    stopping: asyncio.Event
+
+    @property
+    def state(self) -> State:
+        """The state at this moment."""
+        return self.live.state
+
+    def scenario(self, name: str) -> Scenario:
+        """The scenario *name*. Raises `NotFound`."""
+        scenario = self.state.scenarios.get(name)
+        if scenario is None:
+            raise NotFound(
+                f"There is no scenario {name!r}.",
+                next_step="`GET /reef/scenarios` lists them; check the spelling.",
+            )
+        return scenario
+
+    async def wait_beyond(self, position: int, timeout_s: float) -> None:
+        """Wait for a later state, at most *timeout_s*, and not beyond the service's stop."""
+        waits = [
+            asyncio.ensure_future(self.live.wait_beyond(position, timeout_s)),
+            asyncio.ensure_future(self.stopping.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+
+@asynccontextmanager
+async def open_service(settings: Settings) -> AsyncIterator[Service]:
+    """A service on the settings' database. Raises `SettingsError` and `LogUnavailable`."""
+    anchor = _read_anchor(settings.keys_dir / _ANCHOR)
+    log_key = load_key(settings.keys_dir / Role.LOG / "private.pem", Role.LOG)
+    pointer_key = load_key(settings.keys_dir / Role.POINTER / "private.pem", Role.POINTER)
+    tokens = Tokens(load_secret(settings.keys_dir / TOKEN_SECRET))
+    blobs = DirectoryBlobStore(settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes)
+    async with (
+        EventLog.open(settings.database_url) as log,
+        LiveState.follow(log, ReplayChecks(anchor, blobs)) as live,
+    ):
+        commands = Commands(log, live)
+        heads = SignedHeads(live, log_key, settings.origin)
+        processes = Processes(
+            live=live,
+            commands=commands,
+            blobs=blobs,
+            heads=heads,
+            checkpoint_interval_s=settings.checkpoint_interval_s,
+        )
+        await processes.establish_trust(anchor)
+        work = asyncio.create_task(processes.run(), name="processes")
+        try:
+            yield Service(
+                settings=settings,
+                log=log,
+                live=live,
+                blobs=blobs,
+                commands=commands,
+                processes=processes,
+                documents=Documents(live, pointer_key, settings.document_lifetime_s),
+                leases=Leases(settings.lease_s),
+                tokens=tokens,
+                heads=heads,
+                stopping=asyncio.Event(),
+            )
+        finally:
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+
+
+def _read_anchor(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise SettingsError(
+            f"The trust root {path} cannot be read: {error.strerror}.",
+            next_step="Create keys with `reef-release keys init`.",
+        ) from error

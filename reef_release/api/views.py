@@ -1,0 +1,135 @@
+"""The state as it is shown over HTTP."""
+
+from __future__ import annotations
+
+import msgspec
+
+from reef_release.domain.gate import Gate
+from reef_release.domain.state import Candidate, Release, Scenario, State
+from reef_release.domain.suite import sampling_seed
+from reef_release.wire import (
+    CandidateView,
+    ChannelView,
+    Due,
+    GateView,
+    ModelView,
+    ReleaseView,
+    ScenarioView,
+    TaskView,
+)
+
+__all__ = [
+    "candidate_view",
+    "due_view",
+    "gate_view",
+    "model_view",
+    "release_view",
+    "scenario_view",
+    "task_views",
+]
+
+
+def gate_view(gate: Gate) -> GateView:
+    """A gate in short."""
+    passes = gate.passes("candidate")
+    return GateView(
+        gate_id=gate.opened.gate_id,
+        candidate_id=gate.opened.candidate_id,
+        base=gate.opened.base,
+        channel=gate.opened.channel,
+        phase=gate.opened.phase,
+        outcome=gate.outcome,
+        trial_count=len(passes),
+        passed_count=sum(passes),
+        opened_position=gate.opened_position,
+        decision_position=gate.decision_position,
+    )
+
+
+def scenario_view(state: State, scenario: Scenario) -> ScenarioView:
+    """A scenario with its channels and gates."""
+    channels = {}
+    for channel, history in scenario.pointers.items():
+        pointer = history[-1]
+        channels[channel] = ChannelView(
+            release_id=pointer.release_id,
+            pointer_position=pointer.position,
+            since=pointer.recorded_at,
+            kind=pointer.kind,
+        )
+    return ScenarioView(
+        name=scenario.name,
+        schema=scenario.schema,
+        policy_digest=scenario.policy.digest,
+        policy=msgspec.to_builtins(scenario.policy.policy),
+        held_reason=scenario.held_reason,
+        channels=channels,
+        gates=[gate_view(gate) for gate in scenario.gates.values()],
+        position=state.position,
+    )
+
+
+def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> CandidateView:
+    """A candidate with the furthest stage that it has reached."""
+    gates = [scenario.gates[gate_id] for gate_id in candidate.gates]
+    status = candidate.status
+    if gates and gates[-1].outcome is not None:
+        status = gates[-1].outcome
+    release = scenario.releases.get(candidate.candidate_id)
+    if release is not None and release.promoted_position is not None:
+        status = "promoted"
+    return CandidateView(
+        candidate_id=candidate.candidate_id,
+        channel=candidate.submitted.channel,
+        kind=candidate.submitted.kind,
+        base=candidate.submitted.base,
+        status=status,
+        reasons=candidate.reasons,
+        files=candidate.submitted.files,
+        gates=[gate_view(gate) for gate in gates],
+        revoked=candidate.revoked_position is not None,
+        submitted_position=candidate.submitted_position,
+        position=state.position,
+    )
+
+
+def release_view(scenario: Scenario, release: Release) -> ReleaseView:
+    """A signed release and its files."""
+    candidate = scenario.candidates[release.release_id]
+    return ReleaseView(
+        release_id=release.release_id,
+        channel=release.channel,
+        gate_id=release.gate_id,
+        bundle=release.bundle,
+        canary=scenario.gates[release.gate_id].canary,
+        files=candidate.submitted.files,
+        signed_position=release.signed_position,
+        promoted_position=release.promoted_position,
+        revoked=release.revoked_position is not None or candidate.revoked_position is not None,
+    )
+
+
+def model_view(scenario: Scenario, release_id: str) -> ModelView:
+    """The files of a candidate or release."""
+    candidate = scenario.candidates[release_id]
+    return ModelView(release_id=release_id, files=candidate.submitted.files)
+
+
+def task_views(gate: Gate) -> list[TaskView]:
+    """The drawn tasks without their answers."""
+    seed = bytes.fromhex(gate.opened.seed)
+    return [
+        TaskView(
+            slot=slot,
+            task_id=task.id,
+            question=task.question,
+            sampling_seed=sampling_seed(seed, slot),
+        )
+        for slot, task in enumerate(gate.tasks)
+    ]
+
+
+def due_view(gate: Gate) -> Due | None:
+    """The trial that the gate waits for."""
+    due = gate.due()
+    return None if due is None else Due(slot=due[0], side=due[1], attempt=due[2])

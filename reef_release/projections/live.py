@@ -1,0 +1,101 @@
+"""The state of the log's end, kept current in memory.
+
+Rebuilt from position 0 at start, then fed by the log's subscription. A request that appended
+waits here until the fold has reached its own write, so every client reads its own writes; two
+service processes on one database hold the same state at the same position.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+
+from reef_release.domain.checks import Checks
+from reef_release.domain.fold import Fold
+from reef_release.domain.state import State
+from reef_release.errors import InvalidEvent, Unavailable
+from reef_release.log import EventLog
+
+__all__ = ["LiveState"]
+
+_PAGE = 1000
+_WAIT_S = 10.0
+_log = structlog.get_logger(__name__)
+
+
+class LiveState:
+    """A fold that follows the log; create it with `LiveState.follow`."""
+
+    def __init__(self, log: EventLog, checks: Checks) -> None:
+        self._log = log
+        self.fold = Fold(checks)
+        self.broken: InvalidEvent | None = None
+        self._moved = asyncio.Condition()
+
+    @classmethod
+    @asynccontextmanager
+    async def follow(cls, log: EventLog, checks: Checks) -> AsyncIterator[LiveState]:
+        """Rebuild the state, then keep it current until the context ends."""
+        live = cls(log, checks)
+        while page := await log.read(after=live.state.position, limit=_PAGE):
+            for stored in page:
+                live.fold.apply(stored.body)
+            await asyncio.sleep(0)
+        task = asyncio.create_task(live._follow(), name="live-state")
+        try:
+            yield live
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    @property
+    def state(self) -> State:
+        """The state at this moment; read it without awaiting in between."""
+        return self.fold.state
+
+    async def wait_for(self, position: int, timeout_s: float = _WAIT_S) -> None:
+        """Return once the event at *position* is folded. Raises `Unavailable`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s), self._moved:
+                await self._moved.wait_for(
+                    lambda: self.state.position >= position or self.broken is not None
+                )
+        if self.state.position < position:
+            raise Unavailable(
+                f"The event at position {position} is stored but not folded yet.",
+                next_step="Read again in a moment; do not repeat the request.",
+            )
+
+    async def wait_beyond(self, position: int, timeout_s: float) -> None:
+        """Return when the state has gone beyond *position*, or after *timeout_s*."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s), self._moved:
+                await self._moved.wait_for(lambda: self.state.position > position)
+
+    async def _follow(self) -> None:
+        try:
+            async for page in self._log.subscribe(after=self.state.position):
+                before = len(self.state.violations)
+                for stored in page:
+                    self.fold.apply(stored.body)
+                for violation in self.state.violations[before:]:
+                    _log.error(
+                        "event without effect",
+                        position=violation.position,
+                        type=violation.type,
+                        scenario=violation.scenario,
+                        reasons=[str(reason) for reason in violation.reasons],
+                    )
+                async with self._moved:
+                    self._moved.notify_all()
+        except InvalidEvent as error:
+            # Nothing after such an event can be trusted: keep the last good state, say so in
+            # /readyz, and let every waiting request fail instead of guessing.
+            self.broken = error
+            _log.critical("the log is broken", detail=error.detail)
+            async with self._moved:
+                self._moved.notify_all()

@@ -1,0 +1,126 @@
+"""Settings: environment `REEF_*`, then one TOML file, then defaults; each with its origin.
+
+The TOML file is `REEF_CONFIG`, or `reef.toml` in the data directory. A wrong value stops the
+process at start with the setting's name.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from reef_release.errors import SettingsError
+
+__all__ = ["Settings", "default_home", "load_settings", "setting_origins"]
+
+
+def default_home() -> Path:
+    """The data directory when `REEF_HOME` is not set."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/reef-release")
+    return Path.home() / ".local" / "share" / "reef-release"
+
+
+class Settings(BaseSettings):
+    """Every setting of the service; field names are those of the TOML file."""
+
+    model_config = SettingsConfigDict(env_prefix="REEF_", extra="forbid", frozen=True)
+
+    home: Path = Field(default_factory=default_home, description="Data directory.")
+    database_url: str = Field(
+        default="", description="PostgreSQL 15 or newer; empty: the embedded server (`up`)."
+    )
+    keys: Path | None = Field(default=None, description="Key directory; default HOME/keys.")
+    blobs: Path | None = Field(default=None, description="Blob directory; default HOME/blobs.")
+    host: str = Field(default="127.0.0.1", description="Address the API listens on.")
+    port: int = Field(default=8470, ge=0, le=65535, description="Port; 0 takes a free one.")
+    origin: str = Field(
+        default="reef-release.local/log", description="Name of the log in its checkpoints."
+    )
+    checkpoint_interval_s: float = Field(
+        default=20.0, gt=0, le=50, description="Longest time between checkpoints while serving."
+    )
+    document_lifetime_s: int = Field(
+        default=60, ge=10, le=86_400, description="Lifetime of a current document."
+    )
+    blob_limit_bytes: int = Field(
+        default=64 * 1024**3, gt=0, description="Largest blob that is accepted."
+    )
+    lease_s: float = Field(default=120.0, gt=0, description="How long a claimed gate is kept.")
+
+    @property
+    def keys_dir(self) -> Path:
+        """Where the service's own keys and root.json are."""
+        return self.keys or self.home / "keys"
+
+    @property
+    def blobs_dir(self) -> Path:
+        """Where blobs are stored."""
+        return self.blobs or self.home / "blobs"
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """The settings in force. *overrides* come from the command line. Raises `SettingsError`."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        file = _toml(given)
+        environment = {name.removeprefix("REEF_").lower() for name in os.environ}
+        merged = {name: value for name, value in file.items() if name not in environment}
+        if "database_url" not in environment | given.keys() and "DATABASE_URL" in os.environ:
+            merged["database_url"] = os.environ["DATABASE_URL"]
+        return Settings(**(merged | given))
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, fault['loc'])) or 'settings'}: {fault['msg']}"
+            for fault in error.errors()
+        ]
+        raise SettingsError(
+            "; ".join(lines) + ".", next_step="See `reef-release status --settings`."
+        ) from error
+
+
+def setting_origins(settings: Settings) -> Mapping[str, tuple[str, str]]:
+    """Each setting's value, secrets masked, and where it came from."""
+    file = _toml({"home": settings.home})
+    result = {}
+    for name in type(settings).model_fields:
+        if f"REEF_{name.upper()}" in os.environ:
+            origin = f"environment REEF_{name.upper()}"
+        elif name == "database_url" and "DATABASE_URL" in os.environ:
+            origin = "environment DATABASE_URL"
+        elif name in file:
+            origin = "file"
+        else:
+            origin = "default"
+        value = str(getattr(settings, name))
+        result[name] = (_masked(value) if name == "database_url" else value, origin)
+    return result
+
+
+def _toml(given: Mapping[str, Any]) -> dict[str, Any]:
+    explicit = os.environ.get("REEF_CONFIG")
+    home = Path(given.get("home") or os.environ.get("REEF_HOME") or default_home())
+    path = Path(explicit) if explicit else home / "reef.toml"
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        if explicit:
+            raise SettingsError(f"REEF_CONFIG names {path}, which does not exist.") from error
+        return {}
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}.") from error
+
+
+def _masked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}"))
