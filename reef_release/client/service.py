@@ -1,0 +1,423 @@
+"""`ReefClient`: every route of the service as a method, in terms of `reef_release.wire`.
+
+Synchronous, since workers, nodes and the command line are. Every method raises `ReefError`s
+only: those that the service answered with, `Unavailable` when it cannot be reached, and
+`BadAnswer` when it speaks another protocol. Nothing that comes back is trusted here; whoever
+needs trust verifies signatures and proofs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from reef_release import wire
+from reef_release.artifacts.collector import collect
+from reef_release.artifacts.errors import DigestMismatch
+from reef_release.client import blobs
+from reef_release.client.errors import BadAnswer
+from reef_release.client.transport import Answer, Retry, Transport
+from reef_release.domain.canonical import canonical_json, parse_json, sha256_hex
+from reef_release.domain.events import FileEntry
+from reef_release.errors import BadRequest
+
+__all__ = ["Current", "EventPage", "ReefClient"]
+
+_T = TypeVar("_T")
+_VIEW_BYTES = 64 * 1024 * 1024
+_DOCUMENT_BYTES = 16 * 1024 * 1024
+_JSON = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Current:
+    """A current document (DSSE envelope, JSON bytes) and its entity tag.
+
+    `document` is None when it is still the one of the tag that was sent.
+    """
+
+    document: bytes | None
+    etag: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventPage:
+    """Events as their canonical bytes, which are the leaves of the log's tree."""
+
+    events: tuple[bytes, ...]
+    next_after: int
+    head: int
+
+
+class ReefClient:
+    """A client of one service with one token; use it as a context or `close` it."""
+
+    def __init__(
+        self,
+        base_url: str,
+        token: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        retry: Retry | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """*transport* replaces the network, for tests. Raises `SettingsError` for a bad URL."""
+        self._http = Transport(
+            base_url, token=token, timeout_s=timeout_s, retry=retry, transport=transport
+        )
+
+    def __enter__(self) -> ReefClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    # Scenarios
+
+    def create_scenario(self, request: wire.ScenarioRequest) -> wire.ScenarioView:
+        """Create a scenario with its schema and its signed policy."""
+        return self._send("POST", "/reef/scenarios", request, wire.ScenarioView)
+
+    def scenarios(self) -> list[wire.ScenarioView]:
+        """All scenarios."""
+        return self._get("/reef/scenarios", wire.ScenariosView).scenarios
+
+    def scenario(self, scenario: str) -> wire.ScenarioView:
+        """One scenario."""
+        return self._get(_scenario(scenario), wire.ScenarioView)
+
+    def change_policy(self, scenario: str, policy: dict[str, Any], reason: str) -> wire.WrittenView:
+        """Put another signed policy into force."""
+        request = wire.PolicyRequest(policy=policy, reason=reason)
+        return self._send("PUT", _scenario(scenario, "policy"), request, wire.WrittenView)
+
+    def hold(self, scenario: str, reason: str) -> wire.WrittenView:
+        """Stop promotions until `resume`."""
+        return self._reason(_scenario(scenario, "hold"), reason)
+
+    def resume(self, scenario: str, reason: str) -> wire.WrittenView:
+        """Allow promotions again."""
+        return self._reason(_scenario(scenario, "resume"), reason)
+
+    def roll_back(
+        self, scenario: str, release_id: str, reason: str, channel: str = "stable"
+    ) -> wire.WrittenView:
+        """Serve an earlier promoted release of the channel again."""
+        request = wire.RollbackRequest(release_id=release_id, reason=reason, channel=channel)
+        return self._send("POST", _scenario(scenario, "rollback"), request, wire.WrittenView)
+
+    # Candidates
+
+    def submit(self, scenario: str, manifest: wire.CandidateManifest) -> wire.CandidateView:
+        """Submit a candidate whose files are uploaded."""
+        return self._send("POST", _scenario(scenario, "candidates"), manifest, wire.CandidateView)
+
+    def candidates(self, scenario: str) -> list[wire.CandidateView]:
+        """All candidates of a scenario, in order of submission."""
+        return self._get(_scenario(scenario, "candidates"), wire.CandidatesView).candidates
+
+    def candidate(self, scenario: str, candidate_id: str) -> wire.CandidateView:
+        """One candidate."""
+        return self._get(_scenario(scenario, "candidates", candidate_id), wire.CandidateView)
+
+    def revoke_candidate(self, scenario: str, candidate_id: str, reason: str) -> wire.WrittenView:
+        """Bar a candidate from being promoted or rolled back to from now on."""
+        return self._reason(_scenario(scenario, "candidates", candidate_id, "revoke"), reason)
+
+    # Gates
+
+    def claim_gate(self, scenario: str, worker: str) -> wire.GateAssignment | None:
+        """A gate to work on; None when there is none now."""
+        answer = self._post(_scenario(scenario, "gates", "claim"), wire.ClaimRequest(worker=worker))
+        return None if answer.status == 204 else _decoded(answer, wire.GateAssignment)
+
+    def post_trial(self, scenario: str, gate_id: str, trial: wire.TrialRequest) -> wire.TrialView:
+        """Record one trial."""
+        return self._send(
+            "POST", _scenario(scenario, "gates", gate_id, "trials"), trial, wire.TrialView
+        )
+
+    def post_decision(
+        self, scenario: str, gate_id: str, decision: wire.DecisionRequest
+    ) -> wire.DecisionView:
+        """Record the signed decision."""
+        return self._send(
+            "POST", _scenario(scenario, "gates", gate_id, "decision"), decision, wire.DecisionView
+        )
+
+    def renew_lease(self, lease_id: str) -> wire.LeaseView:
+        """Keep a claimed gate for longer."""
+        answer = self._http.call(
+            "POST",
+            _path("reef", "leases", lease_id, "renew"),
+            limit_bytes=_VIEW_BYTES,
+            idempotent=True,
+        )
+        return _decoded(answer, wire.LeaseView)
+
+    # Releases
+
+    def releases(self, scenario: str) -> list[wire.ReleaseView]:
+        """All signed releases, in order of signing."""
+        return self._get(_scenario(scenario, "releases"), wire.ReleasesView).releases
+
+    def release(self, scenario: str, release_id: str) -> wire.ReleaseView:
+        """One release."""
+        return self._get(_scenario(scenario, "releases", release_id), wire.ReleaseView)
+
+    def bundle(self, scenario: str, release_id: str) -> bytes:
+        """The weights signature of a release."""
+        return self._bytes(_scenario(scenario, "releases", release_id, "bundle"))
+
+    def attestation(self, scenario: str, release_id: str) -> bytes:
+        """The gate decision (DSSE) that a release rests on."""
+        return self._bytes(_scenario(scenario, "releases", release_id, "attestation"))
+
+    def post_bundle(self, scenario: str, release_id: str, bundle: bytes) -> wire.WrittenView:
+        """Hand in the weights signature of a candidate whose gate passed."""
+        answer = self._http.call(
+            "POST",
+            _scenario(scenario, "releases", release_id, "bundle"),
+            limit_bytes=_VIEW_BYTES,
+            headers=_JSON,
+            body=bundle,
+        )
+        return _decoded(answer, wire.WrittenView)
+
+    def download_release_file(
+        self,
+        scenario: str,
+        release_id: str,
+        file: FileEntry,
+        target: Path,
+        *,
+        min_rate_bytes_per_s: int = blobs.MIN_RATE_BYTES_PER_S,
+    ) -> None:
+        """One file of a release into *target*; see `blobs.download` for what is checked."""
+        route = _scenario(scenario, "releases", release_id, "files")
+        blobs.download(
+            self._http,
+            f"{route}/{quote(file.path, safe='/')}",
+            target,
+            sha256=file.sha256,
+            size_bytes=file.size_bytes,
+            min_rate_bytes_per_s=min_rate_bytes_per_s,
+        )
+
+    def revoke_release(self, scenario: str, release_id: str, reason: str) -> wire.WrittenView:
+        """Bar a release from being promoted or rolled back to from now on."""
+        return self._reason(_scenario(scenario, "releases", release_id, "revoke"), reason)
+
+    # Serving
+
+    def current(
+        self, scenario: str, channel: str = "stable", *, etag: str | None = None, wait_s: int = 0
+    ) -> Current:
+        """What a channel serves; with *etag* and *wait_s*, as soon as that changes.
+
+        Raises `NotFound` before the first promotion.
+        """
+        answer = self._http.call(
+            "GET",
+            _scenario(scenario, "current"),
+            limit_bytes=_DOCUMENT_BYTES,
+            params={"channel": channel, **({"wait": wait_s} if wait_s else {})},
+            headers={"If-None-Match": etag} if etag else None,
+            wait_s=wait_s,
+        )
+        tag = answer.headers.get("etag")
+        if answer.status == 304:
+            return Current(document=None, etag=tag or etag)
+        return Current(document=answer.body, etag=tag)
+
+    def report(self, node_id: str, report: wire.NodeReport) -> wire.WrittenView:
+        """Say what a node loaded or why it refused."""
+        path = _path("reef", "nodes", node_id, "reports")
+        return self._send("POST", path, report, wire.WrittenView)
+
+    # The log and its trust
+
+    def events(
+        self,
+        after: int = -1,
+        *,
+        limit: int = 1000,
+        scenario: str | None = None,
+        type: str | None = None,  # noqa: A002 - the query parameter's name
+    ) -> EventPage:
+        """A page of events after the position *after*."""
+        chosen = {"scenario": scenario, "type": type}
+        params = {key: value for key, value in chosen.items() if value is not None}
+        view = self._get(
+            "/reef/events", wire.EventsView, {"after": after, "limit": limit, **params}
+        )
+        if view.next_after < after or len(view.events) > limit:
+            raise BadAnswer(
+                "The page of events does not fit the question.",
+                next_step="Check that this URL is the service's.",
+            )
+        return EventPage(
+            events=tuple(_canonical(bytes(each)) for each in view.events),
+            next_after=view.next_after,
+            head=view.head,
+        )
+
+    def checkpoint(self) -> str:
+        """The newest checkpoint: a C2SP signed note."""
+        return _text(self._bytes("/reef/log/checkpoint"))
+
+    def inclusion(self, position: int, size: int) -> wire.InclusionView:
+        """The proof that an event stands in the tree of *size* events."""
+        params = {"position": position, "size": size}
+        return self._get("/reef/log/proof/inclusion", wire.InclusionView, params)
+
+    def consistency(self, first: int, second: int) -> wire.ConsistencyView:
+        """The proof that the tree of *second* events continues that of *first*."""
+        params = {"from": first, "to": second}
+        return self._get("/reef/log/proof/consistency", wire.ConsistencyView, params)
+
+    def trust_root(self, version: int | None = None) -> str:
+        """Trust root metadata: the newest, or *version*. Raises `NotFound`."""
+        tail = () if version is None else (str(version),)
+        return _text(self._bytes(_path("reef", "trust", "root", *tail)))
+
+    # Blobs
+
+    def upload_directory(self, directory: Path) -> list[FileEntry]:
+        """Upload a candidate's files, those that the service lacks; for `CandidateManifest`.
+
+        Raises `BadRequest` and `Refused` as `artifacts.collector.collect` does.
+        """
+        files = collect(directory)
+        for file in files:
+            self._upload(file.sha256, file.size_bytes, file.chunks)
+        return [file.entry for file in files]
+
+    def put_blob(self, data: bytes) -> str:
+        """Store small bytes; returns their SHA-256, by which events name them."""
+        digest = sha256_hex(data)
+        self._upload(digest, len(data), lambda: [data])
+        return digest
+
+    def read_blob(self, sha256: str, limit_bytes: int) -> bytes:
+        """A small blob, checked. Raises `DigestMismatch`."""
+        data = self._bytes(_path("reef", "blobs", sha256), limit_bytes)
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise DigestMismatch(
+                f"The service sent other bytes for the blob {sha256}.",
+                next_step="Repeat; if it stays so, the service's copy is damaged or forged.",
+            )
+        return data
+
+    def download_blob(
+        self,
+        sha256: str,
+        size_bytes: int,
+        target: Path,
+        *,
+        min_rate_bytes_per_s: int = blobs.MIN_RATE_BYTES_PER_S,
+    ) -> None:
+        """A large blob into *target*; see `blobs.download` for what is checked."""
+        blobs.download(
+            self._http,
+            _path("reef", "blobs", sha256),
+            target,
+            sha256=sha256,
+            size_bytes=size_bytes,
+            min_rate_bytes_per_s=min_rate_bytes_per_s,
+        )
+
+    # The service itself
+
+    def health(self) -> bytes:
+        """Whether the process answers at all."""
+        return self._bytes("/healthz")
+
+    def ready(self) -> bytes:
+        """Whether the service can work. Raises `Unavailable` with what is missing."""
+        return self._bytes("/readyz")
+
+    def _upload(self, digest: str, size_bytes: int, chunks: Callable[[], Iterable[bytes]]) -> None:
+        blobs.upload(
+            self._http, _path("reef", "blobs", digest), size_bytes=size_bytes, chunks=chunks
+        )
+
+    def _get(self, path: str, kind: type[_T], params: Mapping[str, str | int] | None = None) -> _T:
+        return _decoded(self._http.call("GET", path, limit_bytes=_VIEW_BYTES, params=params), kind)
+
+    def _bytes(self, path: str, limit_bytes: int = _DOCUMENT_BYTES) -> bytes:
+        return self._http.call("GET", path, limit_bytes=limit_bytes).body
+
+    def _post(self, path: str, request: msgspec.Struct) -> Answer:
+        return self._http.call(
+            "POST",
+            path,
+            limit_bytes=_VIEW_BYTES,
+            headers=_JSON,
+            body=msgspec.json.encode(request),
+        )
+
+    def _send(self, method: str, path: str, request: msgspec.Struct, kind: type[_T]) -> _T:
+        # A PUT of a policy appends an event, so it is not repeated like that of a blob.
+        answer = self._http.call(
+            method,
+            path,
+            limit_bytes=_VIEW_BYTES,
+            headers=_JSON,
+            body=msgspec.json.encode(request),
+            idempotent=False,
+        )
+        return _decoded(answer, kind)
+
+    def _reason(self, path: str, reason: str) -> wire.WrittenView:
+        return self._send("POST", path, wire.ReasonRequest(reason=reason), wire.WrittenView)
+
+
+def _path(*segments: str) -> str:
+    return "/" + "/".join(quote(segment, safe="") for segment in segments)
+
+
+def _scenario(scenario: str, *segments: str) -> str:
+    return _path("reef", "scenarios", scenario, *segments)
+
+
+def _decoded(answer: Answer, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadAnswer(
+            f"The answer is no {kind.__name__}: {error}.",
+            next_step="Check that this URL is the service's, and that both have one version.",
+        ) from error
+
+
+def _canonical(event: bytes) -> bytes:
+    """The stored bytes of an event: however the JSON around it was written, these are one."""
+    try:
+        return canonical_json(parse_json(event))
+    except BadRequest as error:
+        raise BadAnswer(f"An event of the page has no canonical form: {error.detail}") from error
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadAnswer("The answer is not UTF-8 text.") from error
