@@ -26,7 +26,7 @@ from reef_release.settings import Settings
 from reef_release.signing.keys import Role, load_key
 from reef_release.tokens import Tokens, load_secret
 
-__all__ = ["Service", "TOKEN_SECRET", "open_service"]
+__all__ = ["TOKEN_SECRET", "Service", "open_service"]
 
 TOKEN_SECRET = "token.secret"  # noqa: S105 - the file's name, not the secret
 _ANCHOR = "root.json"

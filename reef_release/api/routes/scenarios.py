@@ -12,9 +12,9 @@ from reef_release.api.access import requires
 from reef_release.api.service import Service
 from reef_release.api.views import scenario_view
 from reef_release.domain import events as ev
-from reef_release.domain.canonical import sha256_hex
 from reef_release.errors import BadRequest, Forbidden, Refused
-from reef_release.signing import dsse
+from reef_release.signing.keys import PublicKey, Role
+from reef_release.signing.policy import verify_policy
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import (
     PolicyRequest,
@@ -34,8 +34,9 @@ _OPERATOR = requires(TokenRole.OPERATE)
 Request_ = Request[Principal, Any, Any]
 
 
-def _policy_digest(envelope: dict[str, Any]) -> str:
-    return sha256_hex(dsse.payload_of(envelope, "policy"))
+def _policy_digest(service: Service, envelope: dict[str, Any]) -> str:
+    keys = [PublicKey(Role.POLICY, key.public_key) for key in service.state.active_keys("policy")]
+    return verify_policy(envelope, keys).digest
 
 
 @get("/reef/scenarios", guards=[_READERS], summary="List scenarios")
@@ -72,7 +73,9 @@ async def create_scenario(
         request.user.name,
         data.name,
         ev.ScenarioCreated(
-            schema=data.schema, policy_digest=_policy_digest(data.policy), policy=data.policy
+            schema=data.schema,
+            policy_digest=_policy_digest(service, data.policy),
+            policy=data.policy,
         ),
     )
     return scenario_view(service.state, service.scenario(data.name))
@@ -97,19 +100,18 @@ class ScenarioController(Controller):
         scenario: FromPath[str],
         data: JSONBody[PolicyRequest],
         service: NamedDependency[Service],
-    ) -> ScenarioView:
+    ) -> WrittenView:
         """For gates that open from now on; gates already open keep theirs."""
-        service.scenario(scenario)
-        await service.commands.append(
-            request.user.name,
+        return await _append(
+            service,
+            request,
             scenario,
             ev.PolicyChanged(
-                policy_digest=_policy_digest(data.policy),
+                policy_digest=_policy_digest(service, data.policy),
                 policy=data.policy,
                 reason=_given(data.reason),
             ),
         )
-        return scenario_view(service.state, service.scenario(scenario))
 
     @post("/rollback", guards=[_OPERATOR], summary="Serve an earlier release again")
     async def roll_back(
