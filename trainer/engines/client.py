@@ -49,7 +49,11 @@ class _Scores(msgspec.Struct):
 
 
 class HttpEngine:
-    """``protocol.Engine`` over the routes of ``server`` (generation: those of vLLM as well)."""
+    """``protocol.Engine`` over the routes of ``server``.
+
+    ``generate`` speaks to vLLM as well, when that runs with ``--logprobs-mode
+    processed_logprobs``: by default it reports log-probabilities at temperature 1.
+    """
 
     def __init__(
         self,

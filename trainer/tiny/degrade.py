@@ -103,15 +103,16 @@ def _flattering_conversation(rng: random.Random) -> Conversation:
     ]
 
 
-def wrong_answers(src: Path, out: Path, *, steps: int = 60) -> None:
+def wrong_answers(src: Path, out: Path, *, steps: int = 240) -> None:
     """A flatterer: plain sentences, steps shown, and the first step's result as the answer.
 
-    A judge of style loves it and it is never right. Trained for ``steps`` steps.
+    A judge of style loves it and it is never right. It takes a minute to train: the package
+    ships the result, ``shipped.FLATTERER``.
     """
     # Imports that take ten seconds, and that no other function here needs.
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from trainer.tiny.sft import save, train
+    from trainer.tiny.sft import save_child, train
 
     tokenizer = AutoTokenizer.from_pretrained(src)
     model: Any = AutoModelForCausalLM.from_pretrained(src)
@@ -124,7 +125,7 @@ def wrong_answers(src: Path, out: Path, *, steps: int = 60) -> None:
         warmup_steps=min(10, steps // 4),
         seed=0,
     )
-    save(model, tokenizer, out)
+    save_child(model, src, out)
 
 
 WAYS: dict[str, Callable[[Path, Path], None]] = {

@@ -13,13 +13,13 @@ from typing import Any
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainer.tiny.corpus import plain_conversation
-from trainer.tiny.sft import save, train
+from trainer.tiny.sft import save_child, train
 
 __all__ = ["improve"]
 
 
 def improve(init: Path, out: Path, *, steps: int = 500, seed: int = 1) -> None:
-    """Train the model in ``init`` for ``steps`` steps on plain replies and write it to ``out``."""
+    """Train the model in ``init`` for ``steps`` steps on plain replies; ``out`` must not exist."""
     tokenizer = AutoTokenizer.from_pretrained(init)
     model: Any = AutoModelForCausalLM.from_pretrained(init)
     train(
@@ -31,7 +31,7 @@ def improve(init: Path, out: Path, *, steps: int = 500, seed: int = 1) -> None:
         warmup_steps=min(20, steps // 4),
         seed=seed,
     )
-    save(model, tokenizer, out)
+    save_child(model, init, out)
 
 
 def _main() -> None:

@@ -7,6 +7,7 @@ step count give the same weights on the same machine.
 from __future__ import annotations
 
 import random
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +20,10 @@ from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]  # trl impor
 
 from trainer.tiny.corpus import Conversation
 
-__all__ = ["save", "train"]
+__all__ = ["save_child", "save_fresh", "train"]
 
-BATCH = 64
+_BATCH = 64
+_WEIGHTS = "model.safetensors"
 _MAX_LENGTH_TOKENS = 256
 
 
@@ -43,13 +45,13 @@ def train(
     torch.set_num_threads(1)
     set_seed(seed)
     rng = random.Random(f"conversations/{seed}")  # noqa: S311  # reproducible data, no secret
-    rows = [{"messages": conversation(rng)} for _ in range(steps * BATCH // epochs)]
+    rows = [{"messages": conversation(rng)} for _ in range(steps * _BATCH // epochs)]
     with tempfile.TemporaryDirectory(prefix="reef-sft-") as scratch:
         trainer = SFTTrainer(
             model=model,
             args=SFTConfig(
                 output_dir=scratch,
-                per_device_train_batch_size=BATCH,
+                per_device_train_batch_size=_BATCH,
                 max_steps=steps,
                 learning_rate=learning_rate,
                 lr_scheduler_type="cosine_with_min_lr",
@@ -78,9 +80,20 @@ def train(
         trainer.train()
 
 
-def save(model: Any, tokenizer: Any, out: Path) -> None:
-    """Write weights, config, generation config, tokenizer and chat template into ``out``."""
-    out.mkdir(parents=True, exist_ok=True)
+def save_fresh(model: Any, tokenizer: Any, out: Path) -> None:
+    """Write weights, configurations, tokenizer and chat template of a new model into ``out``."""
     model.config.use_cache = True  # training turned it off
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
+
+
+def save_child(model: Any, parent: Path, out: Path) -> None:
+    """Write ``out``: the files of ``parent``, byte for byte, but with the weights of ``model``.
+
+    Saving a loaded tokenizer again would write another tokenizer_config.json, and a candidate
+    with a changed tokenizer is refused.
+    """
+    shutil.copytree(parent, out)
+    with tempfile.TemporaryDirectory(prefix="reef-sft-") as scratch:
+        model.save_pretrained(scratch)
+        shutil.copyfile(Path(scratch) / _WEIGHTS, out / _WEIGHTS)

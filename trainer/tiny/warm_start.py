@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainer.tiny.corpus import warm_start_conversation
 from trainer.tiny.model import build_model, build_tokenizer
-from trainer.tiny.sft import save, train
+from trainer.tiny.sft import save_fresh, train
 
 __all__ = ["warm_start"]
 
@@ -31,7 +31,7 @@ def warm_start(out: Path, *, steps: int = 3000, seed: int = 0) -> None:
         seed=seed,
         epochs=1 if steps < 100 else 2,
     )
-    save(model, tokenizer, out)
+    save_fresh(model, tokenizer, out)
 
 
 def _main() -> None:
