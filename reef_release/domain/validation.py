@@ -23,7 +23,7 @@ from reef_release.domain.rule import (
 )
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.suite import sampling_seed
-from reef_release.domain.weights import candidate_id
+from reef_release.domain.weights import candidate_id, digests_by_path
 
 __all__ = ["VALIDATORS", "stream_of"]
 
@@ -155,7 +155,8 @@ def _candidate_submitted(
     _state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.CandidateSubmitted
 ) -> list[Reason]:
     reasons = []
-    if candidate_id({file.path: file.sha256 for file in data.files}) != data.candidate_id:
+    files = digests_by_path((file.path, file.sha256) for file in data.files)
+    if candidate_id(files) != data.candidate_id:
         reasons.append(_no("candidate-id", "the id does not follow from the files"))
     if data.candidate_id in found.candidates:
         reasons.append(_no("known-candidate", "these very files were submitted before"))
@@ -251,8 +252,12 @@ def _gate_trial(
         sampling_seed(bytes.fromhex(gate.opened.seed), data.slot),
     ):
         return [_no("other-body", "the body records another trial")]
+    if not body.token_ids or len(body.logprobs) != len(body.token_ids):
+        return [_no("logprobs", "a reply has tokens, and each has one log-probability")]
     if data.verdict is None:
-        return []
+        # Else a worker could call a wrong reply cut short and sample another one.
+        whole = body.finish_reason == "stop"
+        return [_no("not-truncated", "a whole reply is no error")] if whole else []
     if body.finish_reason != "stop":
         return [_no("truncated", "a reply that was cut short has no verdict")]
     if data.verdict != checks.verdict(gate.part.verifiers, body.reply, task.answer):
