@@ -21,8 +21,9 @@ import msgspec
 
 from reef_release.errors import BadRequest, SettingsError, Unauthorized
 
-__all__ = ["Principal", "TokenRole", "Tokens", "load_secret"]
+__all__ = ["TOKEN_SECRET", "Principal", "TokenRole", "Tokens", "load_secret"]
 
+TOKEN_SECRET = "token.secret"  # noqa: S105 - the name of the file, not the secret
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _PREFIX = "reef_"
 

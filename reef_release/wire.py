@@ -31,6 +31,7 @@ __all__ = [
     "LeaseView",
     "ModelView",
     "NodeReport",
+    "NodeView",
     "PolicyRequest",
     "ReasonRequest",
     "ReleaseView",
@@ -172,6 +173,16 @@ class GateView(_View, frozen=True, kw_only=True):
     decision_position: int | None
 
 
+class NodeView(_View, frozen=True, kw_only=True):
+    """The last report of a serving node."""
+
+    node_id: str
+    channel: str
+    release_id: str | None
+    recorded_at: str
+    reasons: list[Reason]
+
+
 class ScenarioView(_View, frozen=True, kw_only=True):
     """A scenario as of `position`."""
 
@@ -182,6 +193,7 @@ class ScenarioView(_View, frozen=True, kw_only=True):
     held_reason: str | None
     channels: dict[str, ChannelView]
     gates: list[GateView]
+    nodes: list[NodeView]
     position: int
 
 

@@ -23,13 +23,11 @@ from reef_release.log import EventLog
 from reef_release.projections.live import LiveState
 from reef_release.projections.replay import ReplayChecks
 from reef_release.settings import Settings
+from reef_release.signing.keyring import PRIVATE_NAME, ROOT_NAME
 from reef_release.signing.keys import Role, load_key
-from reef_release.tokens import Tokens, load_secret
+from reef_release.tokens import TOKEN_SECRET, Tokens, load_secret
 
-__all__ = ["TOKEN_SECRET", "Service", "open_service"]
-
-TOKEN_SECRET = "token.secret"  # noqa: S105 - the file's name, not the secret
-_ANCHOR = "root.json"
+__all__ = ["Service", "open_service"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +77,9 @@ class Service:
 @asynccontextmanager
 async def open_service(settings: Settings) -> AsyncIterator[Service]:
     """A service on the settings' database. Raises `SettingsError` and `LogUnavailable`."""
-    anchor = _read_anchor(settings.keys_dir / _ANCHOR)
-    log_key = load_key(settings.keys_dir / Role.LOG / "private.pem", Role.LOG)
-    pointer_key = load_key(settings.keys_dir / Role.POINTER / "private.pem", Role.POINTER)
+    anchor = _read_anchor(settings.keys_dir / ROOT_NAME)
+    log_key = load_key(settings.keys_dir / Role.LOG / PRIVATE_NAME, Role.LOG)
+    pointer_key = load_key(settings.keys_dir / Role.POINTER / PRIVATE_NAME, Role.POINTER)
     tokens = Tokens(load_secret(settings.keys_dir / TOKEN_SECRET))
     blobs = DirectoryBlobStore(settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes)
     async with (

@@ -13,6 +13,7 @@ from reef_release.wire import (
     Due,
     GateView,
     ModelView,
+    NodeView,
     ReleaseView,
     ScenarioView,
     TaskView,
@@ -65,6 +66,16 @@ def scenario_view(state: State, scenario: Scenario) -> ScenarioView:
         held_reason=scenario.held_reason,
         channels=channels,
         gates=[gate_view(gate) for gate in scenario.gates.values()],
+        nodes=[
+            NodeView(
+                node_id=node.node_id,
+                channel=node.channel,
+                release_id=node.release_id,
+                recorded_at=node.recorded_at,
+                reasons=list(node.reasons),
+            )
+            for node in scenario.nodes.values()
+        ],
         position=state.position,
     )
 

@@ -1,0 +1,69 @@
+"""The verbs, put together."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from reef_release import __version__
+from reef_release.cli import (
+    audit,
+    candidates,
+    demo,
+    gate,
+    keys,
+    node,
+    operate,
+    service,
+    signer,
+    status,
+    verifier,
+)
+from reef_release.cli.output import fail
+from reef_release.errors import ReefError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="reef-release",
+    help="An event-sourced, gated release service for model weights.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+for module in (demo, service, signer, status, operate):
+    module.register(app)
+app.add_typer(audit.app, name="audit")
+app.add_typer(candidates.candidate, name="candidate")
+app.add_typer(candidates.policy, name="policy")
+app.add_typer(candidates.scenario, name="scenario")
+app.add_typer(gate.app, name="gate")
+app.add_typer(keys.keys, name="keys")
+app.add_typer(keys.token, name="token")
+app.add_typer(node.app, name="node")
+app.add_typer(verifier.app, name="verifier")
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"reef-release {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the command line; errors of the project become exit status 2 with their next step."""
+    try:
+        app()
+    except ReefError as error:
+        fail(error, as_json="--json" in sys.argv)

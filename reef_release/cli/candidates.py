@@ -1,0 +1,156 @@
+"""`scenario create`, `policy sign`, `candidate submit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from reef_release.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    Channel,
+    Home,
+    ScenarioName,
+    TokenFile,
+    Url,
+    connect,
+)
+from reef_release.cli.output import console, emit
+from reef_release.errors import SettingsError
+from reef_release.wire import CandidateManifest, ScenarioRequest
+
+__all__ = ["candidate", "policy", "scenario"]
+
+scenario = typer.Typer(help="Scenarios.", no_args_is_help=True)
+policy = typer.Typer(help="Gate policies.", no_args_is_help=True)
+candidate = typer.Typer(help="Candidates.", no_args_is_help=True)
+
+
+@scenario.callback()
+@policy.callback()
+@candidate.callback()
+def _group() -> None:
+    pass
+
+
+@scenario.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="Lowercase letters, digits, dots and dashes.")],
+    schema: Annotated[
+        Path, typer.Option("--schema", help="A model directory whose tensors are the schema.")
+    ],
+    policy_file: Annotated[
+        Path, typer.Option("--policy", help="The signed policy (`policy sign`).")
+    ],
+    suite: Annotated[
+        Path | None, typer.Option("--suite", help="The suite that the policy names, to upload.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a scenario from a model directory's schema and a signed policy."""
+    from reef_release.artifacts.schema import model_schema, schema_bytes
+
+    signed = _json_object(policy_file)
+    with connect(url, token_file) as client:
+        if suite is not None:
+            client.put_blob(suite.read_bytes())
+        digest = client.put_blob(schema_bytes(model_schema(schema)))
+        view = client.create_scenario(ScenarioRequest(name=name, schema=digest, policy=signed))
+    emit(view, as_json=as_json, text=f"Scenario {name} stands at position {view.position}.")
+
+
+@policy.command("sign")
+def sign(
+    file: Annotated[Path, typer.Argument(help="The policy as JSON.")],
+    out: Annotated[Path, typer.Option("--out", help="Where the signed policy goes.")],
+    key: Annotated[
+        Path | None, typer.Option("--key", help="The policy key; default HOME/keys/policy.")
+    ] = None,
+    suite: Annotated[
+        Path | None, typer.Option("--suite", help="Put this suite's digest into the policy.")
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign a gate policy with the policy key, after checking it as the service will."""
+    from reef_release.domain.canonical import canonical_json, sha256_hex
+    from reef_release.domain.policy import parse_policy
+    from reef_release.domain.suite import parse_suite
+    from reef_release.settings import load_settings
+    from reef_release.signing.keyring import PRIVATE_NAME
+    from reef_release.signing.keys import Role, load_key
+    from reef_release.signing.policy import sign_policy
+    from reef_release.verifiers import objective
+
+    document = _json_object(file)
+    if suite is not None:
+        data = suite.read_bytes()
+        parse_suite(data)
+        document["suite"] = sha256_hex(data)
+    encoded = canonical_json(document)
+    parse_policy(encoded, objective)
+    path = key or load_settings(home=home).keys_dir / Role.POLICY / PRIVATE_NAME
+    envelope = sign_policy(encoded, load_key(path, Role.POLICY))
+    out.write_bytes(canonical_json(envelope))
+    digest = sha256_hex(encoded)
+    emit(
+        {"policy_digest": digest, "out": str(out)},
+        as_json=as_json,
+        text=f"Signed policy {digest} is in {out}.",
+    )
+
+
+@candidate.command("submit")
+def submit(
+    directory: Annotated[Path, typer.Argument(help="The candidate's directory.")],
+    name: ScenarioName,
+    base: Annotated[
+        str | None, typer.Option("--base", help="The release it replaces; default: the served.")
+    ] = None,
+    channel: Channel = "stable",
+    foundation: Annotated[
+        str | None, typer.Option(help="For a LoRA adapter: the full release under it.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Upload a candidate's files and submit it; prints what admission says."""
+    with connect(url, token_file) as client:
+        if base is None:
+            served = client.scenario(name).channels.get(channel)
+            base = served.release_id if served else None
+        with console.status(f"uploading {directory}", spinner="dots"):
+            files = client.upload_directory(directory)
+            view = client.submit(
+                name,
+                CandidateManifest(
+                    files=files,
+                    channel=channel,
+                    kind="full" if foundation is None else "lora",
+                    foundation=foundation,
+                    base=base,
+                    parent=base,
+                ),
+            )
+    emit(
+        view,
+        as_json=as_json,
+        text=f"Candidate {view.candidate_id} is {view.status} at position {view.position}.",
+    )
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    from reef_release.domain.canonical import parse_json
+
+    try:
+        value = parse_json(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from error
+    if not isinstance(value, dict):
+        raise SettingsError(f"{path} does not hold a JSON object.")
+    return value

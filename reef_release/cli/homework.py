@@ -1,0 +1,91 @@
+"""The homework scenario of `up` and `demo`: tiny weights, generated problems, a signed policy."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from reef_release.artifacts.schema import model_schema, schema_bytes
+from reef_release.cli.external import module_command, tiny_models
+from reef_release.cli.stack import LocalStack
+from reef_release.client import ReefClient
+from reef_release.domain.canonical import canonical_json
+from reef_release.errors import NotFound, Unavailable
+from reef_release.signing.keyring import PRIVATE_NAME
+from reef_release.signing.keys import Role, load_key
+from reef_release.signing.policy import sign_policy
+from reef_release.tokens import TokenRole
+from reef_release.wire import CandidateManifest, CandidateView, ScenarioRequest
+
+__all__ = ["SCENARIO", "await_status", "ensure_scenario", "policy_document", "submit"]
+
+SCENARIO = "homework"
+_SUITE_TASKS = 400
+_GATE_TIMEOUT_S = 300.0
+
+
+def policy_document(suite: str) -> dict[str, Any]:
+    """The homework policy: right, worked out and in plain prose, five times in a row.
+
+    Five in a row within 24 lets a candidate that passes one time in ten through about once in
+    5,000 gates; `reef-release gate odds` prints the whole curve.
+    """
+    rule = {"kind": "consecutive_passes", "k": 5, "max_trials": 24, "max_failures": 8}
+    return {
+        "name": SCENARIO,
+        "suite": suite,
+        "generation": {"temperature": "0.7", "max_new_tokens": 128},
+        "canaries": ["How many apples are 3 apples and 4 apples?", "What is 6 times 7?"],
+        "standard": {"verifiers": ["answer@1", "work_steps@1", "style@1"], "rule": rule},
+        "bootstrap": {"verifiers": ["answer@1"], "rule": rule},
+        "max_errors": 3,
+        "max_attempts": 2,
+        "suite_max_gates": 1000,
+        "allowed_changes": [],
+    }
+
+
+def ensure_scenario(stack: LocalStack, client: ReefClient) -> None:
+    """Create the scenario if it is missing."""
+    suite = stack.home / "suite.jsonl"
+    if not suite.exists():
+        options = {"--split": "gate", "--count": _SUITE_TASKS, "--seed": 0, "--out": suite}
+        subprocess.run(module_command("trainer.tiny.problems", options), check=True)
+    try:
+        client.scenario(SCENARIO)
+    except NotFound:
+        digest = client.put_blob(suite.read_bytes())
+        schema = client.put_blob(schema_bytes(model_schema(tiny_models() / "origin")))
+        key = load_key(stack.keys / Role.POLICY / PRIVATE_NAME, Role.POLICY)
+        signed = sign_policy(canonical_json(policy_document(digest)), key)
+        client.create_scenario(ScenarioRequest(name=SCENARIO, schema=schema, policy=signed))
+
+
+def submit(stack: LocalStack, directory: Path) -> CandidateView:
+    """Upload and submit *directory*; the origin is the operator's, the rest the trainer's.
+
+    Raises `Refused` with every reason of the admission.
+    """
+    with stack.client(TokenRole.OPERATE) as operator:
+        served = operator.scenario(SCENARIO).channels.get("stable")
+    role = TokenRole.TRAIN if served else TokenRole.OPERATE
+    base = served.release_id if served else None
+    with stack.client(role) as client:
+        files = client.upload_directory(directory)
+        return client.submit(SCENARIO, CandidateManifest(files=files, base=base, parent=base))
+
+
+def await_status(client: ReefClient, candidate_id: str, *ends: str) -> CandidateView:
+    """Wait until the candidate's status is one of *ends*. Raises `Unavailable`."""
+    deadline = time.monotonic() + _GATE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        view = client.candidate(SCENARIO, candidate_id)
+        if view.status in ends:
+            return view
+        time.sleep(0.2)
+    raise Unavailable(
+        f"Candidate {candidate_id[:12]} is still {view.status} after {_GATE_TIMEOUT_S:.0f} s.",
+        next_step="See the log files in the data directory.",
+    )

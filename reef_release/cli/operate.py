@@ -1,0 +1,92 @@
+"""The operator's levers: `rollback`, `hold`, `resume`, `revoke`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reef_release.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    Channel,
+    ScenarioName,
+    TokenFile,
+    Url,
+    connect,
+)
+from reef_release.cli.output import emit
+from reef_release.wire import WrittenView
+
+__all__ = ["register"]
+
+_Reason = Annotated[str, typer.Option("--reason", help="Why; it stands in the log.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to *app*."""
+    app.command("rollback")(rollback)
+    app.command("hold")(hold)
+    app.command("resume")(resume)
+    app.command("revoke")(revoke)
+
+
+def rollback(
+    release_id: Annotated[str, typer.Argument(help="A release promoted earlier.")],
+    scenario: ScenarioName,
+    reason: _Reason,
+    channel: Channel = "stable",
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Serve an earlier promoted release again. A new position in the log, never a rewind."""
+    with connect(url, token_file) as client:
+        _written(client.roll_back(scenario, release_id, reason, channel), as_json)
+
+
+def hold(
+    scenario: ScenarioName,
+    reason: _Reason,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Block promotions until `resume`; rollback stays possible."""
+    with connect(url, token_file) as client:
+        _written(client.hold(scenario, reason), as_json)
+
+
+def resume(
+    scenario: ScenarioName,
+    reason: _Reason,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Allow promotions again."""
+    with connect(url, token_file) as client:
+        _written(client.resume(scenario, reason), as_json)
+
+
+def revoke(
+    kind: Annotated[str, typer.Argument(help="candidate or release")],
+    identity: Annotated[str, typer.Argument(help="Its id.")],
+    scenario: ScenarioName,
+    reason: _Reason,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bar a candidate or a release from being promoted or rolled back to."""
+    with connect(url, token_file) as client:
+        if kind == "candidate":
+            _written(client.revoke_candidate(scenario, identity, reason), as_json)
+        elif kind == "release":
+            _written(client.revoke_release(scenario, identity, reason), as_json)
+        else:
+            raise typer.BadParameter("kind is candidate or release")
+
+
+def _written(view: WrittenView, as_json: bool) -> None:
+    emit(view, as_json=as_json, text=f"Recorded at position {view.position}.")

@@ -1,0 +1,54 @@
+"""Printing for people and for programs, and the one way a verb ends with an error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from reef_release.errors import ReefError
+
+__all__ = ["console", "emit", "fail", "print_table"]
+
+console = Console(highlight=False)
+_errors = Console(stderr=True, highlight=False)
+
+
+def emit(value: Any, *, as_json: bool, text: str | None = None) -> None:
+    """Print *value* as one line of JSON, or *text* (default: readable JSON)."""
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    elif text is not None:
+        console.print(text, markup=False, soft_wrap=True)
+    else:
+        formatted = msgspec.json.format(msgspec.json.encode(value), indent=2)
+        console.print(formatted.decode(), markup=False, soft_wrap=True)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table for people."""
+    table = Table(title=title, title_justify="left", show_lines=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def fail(error: ReefError, *, as_json: bool = False) -> NoReturn:
+    """Say what is wrong and what to do, and exit with 2."""
+    if as_json:
+        problem = {
+            "error": error.problem,
+            "detail": error.detail,
+            "next_step": error.next_step,
+            "reasons": [msgspec.to_builtins(reason) for reason in error.reasons],
+        }
+        sys.stdout.write(msgspec.json.encode(problem).decode() + "\n")
+    else:
+        _errors.print(f"error: {error}", markup=False, soft_wrap=True)
+    raise SystemExit(2)

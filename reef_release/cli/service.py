@@ -1,0 +1,120 @@
+"""`serve`, `migrate` and `up`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reef_release.cli.options import AsJson, Home
+from reef_release.cli.output import console, emit
+from reef_release.errors import SettingsError
+from reef_release.settings import load_settings
+
+__all__ = ["register"]
+
+_LOOK_S = 1.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to *app*."""
+    app.command("up")(up)
+    app.command("serve")(serve)
+    app.command("migrate")(migrate)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option("--host", help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="Port to listen on.")] = None,
+    home: Home = None,
+) -> None:
+    """Serve the API on the database of DATABASE_URL (or REEF_DATABASE_URL)."""
+    from reef_release.api.server import serve as run
+
+    settings = load_settings(home=home, host=host, port=port)
+    if not settings.database_url:
+        raise SettingsError(
+            "No database is set.",
+            next_step="Set DATABASE_URL, or run `reef-release up` for an embedded one.",
+        )
+    run(settings)
+
+
+def migrate(
+    service_password_file: Annotated[
+        Path | None,
+        typer.Option(help="Let the service's database role log in with this password."),
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the database of DATABASE_URL to the newest schema; its user may create roles."""
+    from reef_release.log.migrate import migrate as run
+    from reef_release.log.migrate import newest_revision
+
+    settings = load_settings(home=home)
+    if not settings.database_url:
+        raise SettingsError("No database is set.", next_step="Set DATABASE_URL.")
+    password = None
+    if service_password_file is not None:
+        try:
+            password = service_password_file.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{service_password_file} cannot be read: {error}.") from error
+    asyncio.run(run(settings.database_url, service_password=password))
+    revision = newest_revision()
+    emit({"revision": revision}, as_json=as_json, text=f"The schema is at revision {revision}.")
+
+
+def up(
+    home: Home = None,
+    port: Annotated[int, typer.Option("--port", help="Port of the API.")] = 8470,
+) -> None:
+    """Everything on this machine with the tiny policy, kept running until Ctrl-C."""
+    from reef_release.cli.homework import SCENARIO, await_status, ensure_scenario, submit
+    from reef_release.cli.external import tiny_models
+    from reef_release.cli.stack import LocalStack
+    from reef_release.tokens import TokenRole
+
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    signal.signal(signal.SIGINT, lambda *_: stopped.set())
+    settings = load_settings(home=home)
+    with LocalStack(settings.home, scenario=SCENARIO, port=port) as stack:
+        stack.prepare(_say)
+        for name in ("service", "signer", "gate", "engine", "node"):
+            _say(f"starting the {name}")
+            stack.start(name)
+        with stack.client(TokenRole.OPERATE) as client:
+            ensure_scenario(stack, client)
+            if "stable" not in client.scenario(SCENARIO).channels:
+                _say("gating the origin")
+                origin = submit(stack, tiny_models() / "origin")
+                await_status(client, origin.candidate_id, "promoted")
+        console.print(
+            f"\nReef Release runs at {stack.url} (process {os.getpid()}); API at /schema.\n"
+            f"Serving {SCENARIO}/stable at {stack.engine_url}/v1.\n"
+            f"Tokens by role: {stack.home}/tokens, keys: {stack.keys}, logs: {stack.home}/logs.\n"
+            f"Try: reef-release status --url {stack.url} "
+            f"--token-file {stack.token_file(TokenRole.OPERATE)}\n"
+            "Ctrl-C stops everything; the data stays.",
+            markup=False,
+            soft_wrap=True,
+        )
+        while not stopped.wait(_LOOK_S):
+            ended = stack.ended()
+            if ended is not None:
+                raise SettingsError(
+                    f"The {ended} ended by itself.",
+                    next_step=f"See {stack.home}/logs/{ended}.log.",
+                )
+        _say("stopping")
+
+
+def _say(text: str) -> None:
+    console.print(f"· {text}", markup=False)

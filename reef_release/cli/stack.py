@@ -1,0 +1,225 @@
+"""Everything on one machine, as it would be on several: one process and one key file each.
+
+Embedded Postgres, the service, the signer, the gate worker, a generation engine and the
+serving node. Each program gets its own token and its own key, and writes its own log file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from reef_release.cli.external import module_command
+from reef_release.client import ReefClient
+from reef_release.errors import SettingsError, Unavailable
+from reef_release.log.embedded import EmbeddedPostgres
+from reef_release.log.migrate import SERVICE_ROLE, migrate
+from reef_release.signing.keyring import PRIVATE_NAME, ROOT_NAME, init_keys
+from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load_secret
+
+__all__ = ["LocalStack"]
+
+_START_S = 120.0
+_STOP_S = 20.0
+_PREFIXES = ("REEF_", "DATABASE_URL")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Program:
+    name: str
+    command: list[str]
+    environment: Mapping[str, str]
+
+
+class LocalStack:
+    """The processes of one data directory; use it as a context."""
+
+    def __init__(self, home: Path, *, scenario: str, port: int = 0) -> None:
+        self.home = home.absolute()
+        self.scenario = scenario
+        self.url = f"http://127.0.0.1:{port or _free_port()}"
+        self.engine_url = f"http://127.0.0.1:{_free_port()}"
+        self.postgres = EmbeddedPostgres(self.home / "postgres")
+        self._closing = ExitStack()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._programs: dict[str, _Program] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for name in reversed(list(self._running)):
+            self.stop(name)
+        self._closing.close()
+
+    @property
+    def keys(self) -> Path:
+        """Key directories of every role, and root.json."""
+        return self.home / "keys"
+
+    @property
+    def service_dsn(self) -> str:
+        """The database as the service's own restricted role reaches it."""
+        return self.postgres.dsn_for(SERVICE_ROLE, self._database_password())
+
+    def prepare(self, say: Callable[[str], None]) -> None:
+        """Make whatever is missing: keys, tokens, the database server and its schema."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        if not (self.keys / ROOT_NAME).exists():
+            say("creating one key per role and the trust root")
+            init_keys(self.keys)
+        load_secret(self.keys / TOKEN_SECRET, create=True)
+        say("starting the embedded PostgreSQL")
+        self._closing.enter_context(self.postgres)
+        say("migrating the database")
+        asyncio.run(migrate(self.postgres.dsn, service_password=self._database_password()))
+        self._define()
+
+    def start(self, name: str) -> None:
+        """Start one program: service, signer, gate, engine or node."""
+        program = self._programs[name]
+        logs = self.home / "logs"
+        logs.mkdir(exist_ok=True)
+        with (logs / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                program.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**_inherited(), **program.environment},
+                start_new_session=True,
+            )
+        if name in ("service", "engine"):
+            self._await(name, self.url + "/readyz" if name == "service" else self.engine_url)
+
+    def stop(self, name: str) -> None:
+        """End one program, by force when it does not go."""
+        process = self._running.pop(name, None)
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def ended(self) -> str | None:
+        """The name of a program that ended by itself, if any did."""
+        for name, process in self._running.items():
+            if process.poll() is not None:
+                return name
+        return None
+
+    def client(self, role: TokenRole) -> ReefClient:
+        """A client with a token of *role*."""
+        return ReefClient(self.url, self.token_file(role).read_text("ascii").strip())
+
+    def token_file(self, role: TokenRole) -> Path:
+        """The file with the token of *role*, made at first use, mode 0600."""
+        path = self.home / "tokens" / role.value
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            tokens = Tokens(load_secret(self.keys / TOKEN_SECRET))
+            _write_secret(path, tokens.issue(Principal(name=role.value, role=role)))
+        return path
+
+    def _define(self) -> None:
+        verb = [sys.executable, "-m", "reef_release.cli"]
+        root = str(self.keys / ROOT_NAME)
+        common = {"REEF_HOME": str(self.home), "REEF_URL": self.url}
+        port = self.url.rpartition(":")[2]
+
+        def program(name: str, command: list[str], **environment: str) -> None:
+            self._programs[name] = _Program(
+                name=name, command=command, environment={**common, **environment}
+            )
+
+        def key(role: str) -> str:
+            return str(self.keys / role / PRIVATE_NAME)
+
+        program(
+            "service",
+            [*verb, "serve"],
+            REEF_DATABASE_URL=self.service_dsn,
+            REEF_PORT=port,
+        )
+        token = {role: str(self.token_file(role)) for role in TokenRole}
+        program(
+            "signer",
+            [*verb, "signer", "--key", key("release"), "--root", root]
+            + ["--token-file", token[TokenRole.SIGN]],
+        )
+        program(
+            "gate",
+            [*verb, "gate", "--key", key("gate"), "--token-file", token[TokenRole.GATE]],
+        )
+        program(
+            "engine",
+            module_command(
+                "trainer.engines.server", {"--port": self.engine_url.rpartition(":")[2]}
+            ),
+            OMP_NUM_THREADS="1",
+        )
+        program(
+            "node",
+            [*verb, "node", "--scenario", self.scenario, "--engine", self.engine_url]
+            + ["--root", root, "--state", str(self.home / "node")]
+            + ["--token-file", token[TokenRole.SERVE]],
+        )
+
+    def _database_password(self) -> str:
+        path = self.home / "database.secret"
+        if not path.exists():
+            _write_secret(path, secrets.token_urlsafe(24))
+        return path.read_text("ascii")
+
+    def _await(self, name: str, url: str) -> None:
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            if self._running[name].poll() is not None:
+                tail = (self.home / "logs" / f"{name}.log").read_text("utf-8", "replace")[-1500:]
+                raise SettingsError(f"The {name} ended at its start:\n{tail}")
+            try:
+                if httpx.get(url, timeout=5).status_code < 500:
+                    return
+            except httpx.HTTPError:
+                pass
+            time.sleep(0.1)
+        raise Unavailable(f"The {name} does not answer at {url}.")
+
+
+def _write_secret(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+
+
+def _inherited() -> dict[str, str]:
+    """This process's environment without settings that would reach every program alike."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_PREFIXES)}
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port

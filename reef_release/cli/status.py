@@ -1,0 +1,80 @@
+"""`status`: one page of what is going on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
+from reef_release.cli.output import console, emit, print_table
+from reef_release.settings import load_settings, setting_origins
+from reef_release.wire import ScenarioView
+
+__all__ = ["register"]
+
+_LAST_GATES = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to *app*."""
+    app.command("status")(status)
+
+
+def status(
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Show every setting and where it came from.")
+    ] = False,
+    home: Home = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """What every scenario serves, since when, and how its last gates ended."""
+    if settings:
+        origins = setting_origins(load_settings(home=home))
+        if as_json:
+            emit(
+                {name: {"value": v, "origin": origin} for name, (v, origin) in origins.items()},
+                as_json=True,
+            )
+            return
+        rows = [[name, value, origin] for name, (value, origin) in origins.items()]
+        print_table("Settings", ["setting", "value", "from"], rows)
+        return
+    with connect(url, token_file) as client:
+        views = client.scenarios()
+    if as_json:
+        emit(views, as_json=True)
+        return
+    if not views:
+        console.print("No scenario exists yet; create one with `reef-release scenario create`.")
+    for view in views:
+        _show(view)
+
+
+def _show(view: ScenarioView) -> None:
+    held = f"  HELD: {view.held_reason}" if view.held_reason else ""
+    console.print(f"{view.name} at position {view.position}{held}", style="bold", markup=False)
+    print_table(
+        "Serving",
+        ["channel", "release", "since", "position", "by"],
+        [
+            [name, each.release_id[:16], each.since, str(each.pointer_position), each.kind]
+            for name, each in view.channels.items()
+        ],
+    )
+    print_table(
+        "Last gates",
+        ["gate", "candidate", "phase", "passed", "outcome"],
+        [
+            [
+                gate.gate_id[:12],
+                gate.candidate_id[:16],
+                gate.phase,
+                f"{gate.passed_count}/{gate.trial_count}",
+                gate.outcome or "running",
+            ]
+            for gate in view.gates[-_LAST_GATES:]
+        ],
+    )

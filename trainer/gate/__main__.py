@@ -1,0 +1,45 @@
+"""`python -m trainer.gate`: the gate worker as a program; see `reef-release gate --help`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from reef_release.client import ReefClient
+from reef_release.errors import ReefError
+from reef_release.signing.keys import Role, load_key
+from trainer.gate.worker import GateWorker, GateWorkerConfig
+
+
+def main() -> int:
+    """Exit status 0, or 2 with an error that says what to do."""
+    parser = argparse.ArgumentParser(prog="reef-release gate")
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--key", type=Path, required=True)
+    parser.add_argument("--models", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--token-file", type=Path)
+    parser.add_argument("--once", action="store_true")
+    given = parser.parse_args()
+    try:
+        token = (
+            given.token_file.read_text("ascii").strip()
+            if given.token_file
+            else os.environ.get("REEF_TOKEN")
+        )
+        with ReefClient(given.url, token) as client:
+            config = GateWorkerConfig(name=given.name, models=given.models, threads=given.threads)
+            GateWorker(config, client, load_key(given.key, Role.GATE)).run(once=given.once)
+    except (ReefError, OSError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
