@@ -65,8 +65,10 @@ class Checks(Protocol):
     def checkpoint(self, note: str, keys: Sequence[KeyRef]) -> tuple[str, int, str]:
         """Origin, size and hex root of a checkpoint signed by one of *keys*."""
 
-    def policy(self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]) -> tuple[str, Policy]:
-        """Digest and content of a policy signed by one of *keys*."""
+    def policy(
+        self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]
+    ) -> tuple[str, str, Policy]:
+        """Digest of the payload, id of the signing key, and content of a policy."""
 
     def decision(
         self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]

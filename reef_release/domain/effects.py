@@ -96,8 +96,8 @@ def _policy_in_force(
     envelope: Envelope,
     data: ev.ScenarioCreated | ev.PolicyChanged,
 ) -> PolicyInForce:
-    digest, policy = checks.policy(data.policy, state.active_keys("policy"))
-    return PolicyInForce(position=envelope.position, digest=digest, policy=policy)
+    digest, key_id, policy = checks.policy(data.policy, state.active_keys("policy"))
+    return PolicyInForce(position=envelope.position, digest=digest, key_id=key_id, policy=policy)
 
 
 def _scenario_created(
@@ -164,12 +164,13 @@ def _candidate_revoked(
 
 def _gate_opened(state: State, checks: Checks, envelope: Envelope, data: ev.GateOpened) -> None:
     scenario = state.scenarios[envelope.scenario]
-    policy = scenario.policy.policy
-    count = policy.part(data.phase).rule.max_trials
+    in_force = scenario.policy
+    count = in_force.policy.part(data.phase).rule.max_trials
     scenario.gates[data.gate_id] = Gate(
         opened=data,
         opened_position=envelope.position,
-        policy=policy,
+        policy=in_force.policy,
+        policy_key=in_force.key_id,
         tasks=draw(bytes.fromhex(data.seed), checks.suite(data.suite).tasks, count),
     )
     scenario.candidates[data.candidate_id].gates.append(data.gate_id)

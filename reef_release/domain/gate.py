@@ -44,6 +44,7 @@ class Gate:
     opened: GateOpened
     opened_position: int
     policy: Policy
+    policy_key: str
     tasks: list[Task]
     trials: list[GateTrial] = field(default_factory=list)
     outcome: str | None = None

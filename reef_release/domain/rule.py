@@ -101,14 +101,17 @@ def revocation_reasons(state: State, scenario: Scenario, release_id: str) -> lis
     signers = [("release", release.key_id)]
     gate = scenario.gates.get(release.gate_id)
     if gate is not None and gate.decision_key is not None:
-        signers.append(("gate", gate.decision_key))
+        signers += [("gate", gate.decision_key), ("policy", gate.policy_key)]
     for role, key_id in signers:
-        key = state.keys.get(key_id)
-        if key is not None and key.revoked_position is not None:
-            reasons.append(
-                _reason("key-revoked", f"{role} key {key_id} was revoked at {key.revoked_position}")
-            )
+        reasons += _key_reasons(state, role, key_id)
     return reasons
+
+
+def _key_reasons(state: State, role: str, key_id: str) -> list[Reason]:
+    key = state.keys.get(key_id)
+    if key is None or key.revoked_position is None:
+        return []
+    return [_reason("key-revoked", f"{role} key {key_id} was revoked at {key.revoked_position}")]
 
 
 def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> list[Reason]:
@@ -134,6 +137,7 @@ def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> 
         reasons.append(_reason("attempts", "the policy allows this candidate no further gate"))
     if (data.policy_digest, data.suite) != (in_force.digest, in_force.policy.suite):
         reasons.append(_reason("other-policy", "policy or suite are not the ones in force"))
+    reasons += _key_reasons(state, "policy", in_force.key_id)
     used = sum(gate.opened.suite == data.suite for gate in scenario.gates.values())
     if used >= in_force.policy.suite_max_gates:
         reasons.append(

@@ -54,10 +54,11 @@ class Checkpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyInForce:
-    """A policy, its digest, and where it came into force."""
+    """A policy, its digest, the key that signed it, and where it came into force."""
 
     position: int
     digest: str
+    key_id: str
     policy: Policy
 
 

@@ -115,7 +115,7 @@ def _checkpoint_published(
 def _policy_reasons(
     state: State, checks: Checks, data: ev.ScenarioCreated | ev.PolicyChanged
 ) -> list[Reason]:
-    digest, policy = checks.policy(data.policy, state.active_keys("policy"))
+    digest, _, policy = checks.policy(data.policy, state.active_keys("policy"))
     if digest != data.policy_digest:
         return [_no("policy-digest", f"the signed policy has digest {digest}")]
     tasks = len(checks.suite(policy.suite).tasks)

@@ -54,9 +54,11 @@ class ReplayChecks(Checks):
         opened = note.open_checkpoint(signed, origin, _public(keys, Role.LOG))
         return origin, opened.size, opened.root.hex()
 
-    def policy(self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]) -> tuple[str, Policy]:
+    def policy(
+        self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]
+    ) -> tuple[str, str, Policy]:
         verified = signed_policy.verify_policy(envelope, _public(keys, Role.POLICY))
-        return verified.digest, parse_policy(verified.payload, objective)
+        return verified.digest, verified.key_id, parse_policy(verified.payload, objective)
 
     def decision(
         self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]

@@ -101,7 +101,7 @@ def a_gate(phase: str = "standard", max_errors: int = 2) -> Gate:
         seed="00" * 32,
     )
     tasks = [Task(id=f"t{n}", question="?", answer="1") for n in range(RULE.max_trials)]
-    return Gate(opened=opened, opened_position=9, policy=policy, tasks=tasks)
+    return Gate(opened=opened, opened_position=9, policy=policy, policy_key="0e" * 32, tasks=tasks)
 
 
 def post(gate: Gate, side: str, passed: bool | None) -> None:

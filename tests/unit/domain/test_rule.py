@@ -244,7 +244,7 @@ def test_a_revoked_release_is_not_promoted(world: World) -> None:
     assert world.attack(world.promotion(gate)) == ["revoked"]
 
 
-@pytest.mark.parametrize("role", [Role.RELEASE, Role.GATE])
+@pytest.mark.parametrize("role", [Role.RELEASE, Role.GATE, Role.POLICY])
 def test_what_a_revoked_key_signed_is_not_promoted(world: World, role: Role) -> None:
     gate = world.passed()
     world.revoke_key(role)
@@ -598,6 +598,19 @@ def test_a_suite_retires_after_its_number_of_gates(tmp_path: Path) -> None:
     world.open_gate(candidate)
 
 
+def test_no_gate_opens_under_a_policy_whose_key_was_revoked(world: World) -> None:
+    candidate = world.admitted()
+    world.revoke_key(Role.POLICY)
+    assert world.attack(world.opening(candidate)) == ["key-revoked"]
+    fresh = {**world.keys, Role.POLICY: create_key(Role.POLICY)}
+    world.append(ev.RootRotated(version=2, metadata=world.root_text(fresh, version=2)))
+    world.keys = fresh
+    world.add_key(fresh[Role.POLICY])
+    assert world.attack(world.opening(candidate)) == ["key-revoked"]
+    world.change_policy()
+    world.promote(world.passed(candidate))
+
+
 @pytest.mark.parametrize("role", [Role.RELEASE, Role.GATE])
 def test_a_candidate_behind_whom_a_key_was_revoked_gets_no_gate(world: World, role: Role) -> None:
     world.release()
@@ -944,7 +957,7 @@ def test_a_rollback_says_why(world: World) -> None:
     assert world.attack(world.rollback_data(r1, reason=" \n")) == ["no-reason"]
 
 
-@pytest.mark.parametrize("what", ["candidate", "release", "gate key", "release key"])
+@pytest.mark.parametrize("what", ["candidate", "release", "gate key", "policy key", "release key"])
 def test_a_rollback_does_not_go_to_what_was_revoked(world: World, what: str) -> None:
     r1 = world.release()
     r2 = world.release()
@@ -953,10 +966,8 @@ def test_a_rollback_does_not_go_to_what_was_revoked(world: World, what: str) -> 
             world.revoke_candidate(r1)
         case "release":
             world.revoke_release(r1)
-        case "gate key":
-            world.revoke_key(Role.GATE)
         case _:
-            world.revoke_key(Role.RELEASE)
+            world.revoke_key(Role(what.removesuffix(" key")))
     expected = "key-revoked" if what.endswith("key") else "revoked"
     assert world.attack(world.rollback_data(r1)) == [expected]
     assert world.serving == r2
