@@ -53,7 +53,7 @@ def read_file(path: Path, *, private: bool) -> bytes:
     try:
         # Non-blocking, so that a FIFO in the file's place cannot stop the process.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise SettingsError(
@@ -65,7 +65,9 @@ def read_file(path: Path, *, private: bool) -> bytes:
                     f"{path} has mode {mode:04o}, so others than its owner may use the key.",
                     next_step=f"Run `chmod 600 {path}`; if others had access, make a new key.",
                 )
-            return file.read(_MAX_FILE_BYTES)
+            return os.read(descriptor, _MAX_FILE_BYTES)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise SettingsError(
             f"{path} cannot be read: {error.strerror}.",

@@ -105,7 +105,8 @@ def convert(value: Any, kind: type[_T], what: str) -> _T:
     """*value* as *kind* without any coercion of types."""
     try:
         return msgspec.convert(value, kind, strict=True)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        # msgspec fails with the latter on a key that holds half of a surrogate pair.
         raise rejected(what, "malformed", str(error)) from error
 
 
