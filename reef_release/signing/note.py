@@ -22,7 +22,6 @@ from reef_release.signing.strict import base64_text, decode_base64, rejected
 
 __all__ = [
     "Checkpoint",
-    "checkpoint_origin",
     "note_key_id",
     "open_checkpoint",
     "sign_checkpoint",
@@ -106,11 +105,6 @@ def open_checkpoint(note: str, origin: str, keys: Iterable[PublicKey]) -> Checkp
             next_step="Check that the log's key stands under its role in the trust root.",
         )
     return checkpoint
-
-
-def checkpoint_origin(note: str) -> str:
-    """The origin that *note* claims. It is worth nothing before `open_checkpoint` accepts it."""
-    return _parse_text(_split(note)[0])[0]
 
 
 def verified_signatures(
