@@ -8,6 +8,7 @@ event that breaks the log's own form (order, versions, bytes) ends the fold with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ from reef_release.domain.validation import VALIDATORS, stream_of
 from reef_release.errors import InvalidEvent, ReefError
 
 __all__ = ["Fold"]
+
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
 
 
 class Fold:
@@ -96,6 +99,12 @@ class Fold:
             raise InvalidEvent(
                 f"Version {envelope.version} of stream {envelope.stream} at position "
                 f"{envelope.position} follows version {version}."
+            )
+        if not _TIME.fullmatch(envelope.recorded_at):
+            # Times are compared as strings, so one of another form could stop all later ones.
+            raise InvalidEvent(
+                f"The time {envelope.recorded_at!r} at position {envelope.position} is not "
+                "written like 2026-01-02T03:04:05.000006Z."
             )
         if envelope.recorded_at < state.recorded_at:
             raise InvalidEvent(f"Time runs backwards at position {envelope.position}.")
