@@ -1028,10 +1028,6 @@ def test_an_origin_has_no_base_and_a_successor_has_a_promoted_one(world: World) 
     world.append(world.submission(base=r1))
 
 
-def test_a_candidate_is_full_weights_or_an_adapter(world: World) -> None:
-    assert world.attack(world.submission(kind="prompt")) == ["kind"]
-
-
 def test_an_adapter_names_a_promoted_full_release_under_it(world: World) -> None:
     r1 = world.release()
     unserved = world.admitted()
