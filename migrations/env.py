@@ -1,0 +1,48 @@
+"""How Alembic reaches the database: one transaction under an advisory lock.
+
+Three services may start at once on a fresh database. The first to get the lock migrates, the
+others wait, then find nothing left to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from alembic import context
+from sqlalchemy import Connection
+from sqlmodel import SQLModel
+
+from reef_release.log.migrate import connect
+from reef_release.log.tables import SCHEMA
+
+_LOCK_KEY = 0x72656566_6C6F67  # "reeflog"
+_LOCK_WAIT = "60s"  # as long as a service may wait for another one's whole migration
+_DDL_LOCK_WAIT = "10s"  # a table that is in use must not make every reader queue behind DDL
+
+
+def _run(connection: Connection) -> None:
+    context.configure(
+        connection=connection,
+        target_metadata=SQLModel.metadata,
+        include_schemas=True,
+        include_name=lambda name, kind, _parents: kind != "schema" or name == SCHEMA,
+        version_table_schema=SCHEMA,
+    )
+    with context.begin_transaction():
+        connection.exec_driver_sql(f"set local lock_timeout = '{_LOCK_WAIT}'")
+        connection.exec_driver_sql(f"select pg_advisory_xact_lock({_LOCK_KEY})")
+        connection.exec_driver_sql(f"set local lock_timeout = '{_DDL_LOCK_WAIT}'")
+        connection.exec_driver_sql(f"create schema if not exists {SCHEMA}")
+        context.run_migrations()
+
+
+async def _run_alone() -> None:
+    async with connect(os.environ["REEF_DATABASE_URL"]) as connection:
+        await connection.run_sync(_run)
+
+
+if (given := context.config.attributes.get("connection")) is not None:
+    _run(given)
+else:
+    asyncio.run(_run_alone())

@@ -1,0 +1,104 @@
+"""One call of `append_events`: its arguments from events, its rows back into answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reef_release.domain.reasons import Reason
+from reef_release.errors import ReefError
+from reef_release.log.entries import Appended, IdConflict, NewEvent, RuleRefused, VersionConflict
+
+__all__ = ["REASONS", "arguments", "outcome"]
+
+REASONS: Mapping[str, str] = {
+    "malformed-envelope": (
+        "a name is empty, too long, or has characters that names of its kind do not have"
+    ),
+    "unknown-type": "this database knows no such event type; run `reef-release migrate`",
+    "data-too-large": "the data is over 64,000 bytes; store it as a blob and name its digest",
+    "malformed-data": "the data is not one JSON object",
+    "other-scenario": "events of the streams trust and trust/checkpoint, and only these, "
+    "belong to the scenario _",
+    "other-stream": "an event of this type belongs in another stream",
+    "unknown-scenario": "there is no such scenario; create it first",
+    "known-scenario": "the scenario exists already",
+    "not-submitted": "the candidate was not submitted",
+    "not-admitted": "the candidate was not admitted",
+    "revoked": "the candidate or its release is revoked",
+    "key-revoked": "the key that signed the weights is revoked; sign them with another",
+    "other-base": "the base is not the release that the channel serves now",
+    "known-gate": "a gate of this id was opened before",
+    "unknown-gate": "no gate of this id was opened",
+    "gate-closed": "the gate has ended",
+    "other-gate": "the gate is about another candidate, base or channel",
+    "pointer": "the position is not that of the channel's last pointer event",
+    "not-stale": "the pointer has not moved since the gate opened",
+    "no-passed-gate": "no gate.passed event stands for this gate",
+    "stale-gate": "the pointer moved after the gate was opened; gate the candidate again",
+    "not-signed": "no release.signed event stands for this release and gate",
+    "held": "the scenario is held; resume it first",
+    "never-promoted": "a rollback goes to a release that was promoted earlier in this channel",
+    "already-serving": "the channel serves this release already",
+    "no-reason": "say why, for the audit",
+}
+"""Every code that `append_events` refuses with, in words."""
+
+
+def arguments(events: Sequence[NewEvent]) -> tuple[list[Any], ...]:
+    """The ten parallel arrays that `append_events` takes."""
+    return (
+        [event.event_id for event in events],
+        [event.scenario for event in events],
+        [event.stream for event in events],
+        [event.type for event in events],
+        [event.schema_version for event in events],
+        [event.actor for event in events],
+        [event.causation_id for event in events],
+        [event.correlation_id for event in events],
+        [event.data.decode() for event in events],
+        [event.expected_version for event in events],
+    )
+
+
+def outcome(
+    event: NewEvent,
+    kind: str,
+    position: int | None,
+    version: int | None,
+    recorded_at: str | None,
+    reasons: Sequence[str] | None,
+) -> Appended | ReefError:
+    """The answer for *event*: what is returned, or the error that is raised."""
+    if kind == "appended" or kind == "duplicate":
+        assert position is not None
+        assert version is not None
+        assert recorded_at is not None
+        return Appended(
+            position=position,
+            version=version,
+            recorded_at=recorded_at,
+            duplicate=kind == "duplicate",
+        )
+    if kind == "version-conflict":
+        return VersionConflict(
+            f"The stream {event.stream} is at version {version}, not {event.expected_version}.",
+            next_step="Read it again and decide again.",
+            version=version,
+        )
+    if kind == "id-conflict":
+        return IdConflict(
+            f"The event id {event.event_id} stands at position {position} with other content.",
+            next_step="Use a new id for new content; an id is never free again.",
+            position=position,
+        )
+    found = [_reason(text) for text in reasons or ()]
+    return RuleRefused(
+        f"{event.type} is refused: {'; '.join(reason.message for reason in found)}.",
+        reasons=found,
+    )
+
+
+def _reason(text: str) -> Reason:
+    code, _, where = text.partition(" ")
+    return Reason(code=code, message=REASONS[code], where=where)
