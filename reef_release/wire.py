@@ -6,7 +6,7 @@ Unknown fields in requests are refused: a typing error must not be a silent defa
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -80,7 +80,7 @@ class CandidateManifest(_Request, frozen=True, kw_only=True):
 
     files: list[FileEntry]
     channel: str = "stable"
-    kind: str = "full"
+    kind: Literal["full", "lora"] = "full"
     foundation: str | None = None
     base: str | None = None
     parent: str | None = None

@@ -8,7 +8,6 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import asyncpg
 import typer

@@ -32,7 +32,7 @@ def run_module(module: str, options: Mapping[str, object], flags: Sequence[str] 
             next_step="Install it: pip install 'reef-release[train]'",
         )
     command = module_command(module, options, flags)
-    os.execv(command[0], command)
+    os.execv(command[0], command)  # noqa: S606 - a fixed argument vector, no shell
 
 
 def tiny_models() -> Path:

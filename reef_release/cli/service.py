@@ -76,8 +76,8 @@ def up(
     port: Annotated[int, typer.Option("--port", help="Port of the API.")] = 8470,
 ) -> None:
     """Everything on this machine with the tiny policy, kept running until Ctrl-C."""
-    from reef_release.cli.homework import SCENARIO, await_status, ensure_scenario, submit
     from reef_release.cli.external import tiny_models
+    from reef_release.cli.homework import SCENARIO, await_status, ensure_scenario, submit
     from reef_release.cli.stack import LocalStack
     from reef_release.tokens import TokenRole
 

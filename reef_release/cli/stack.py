@@ -23,7 +23,6 @@ from typing import Self
 
 import httpx
 
-from reef_release.cli.external import module_command
 from reef_release.client import ReefClient
 from reef_release.errors import SettingsError, Unavailable
 from reef_release.log.embedded import EmbeddedPostgres
@@ -154,6 +153,10 @@ class LocalStack:
                 name=name, command=command, environment={**common, **environment}
             )
 
+        def options(*command: str, **given: str) -> list[str]:
+            named = [(f"--{name.replace('_', '-')}", value) for name, value in given.items()]
+            return [*command, *(part for pair in named for part in pair)]
+
         def key(role: str) -> str:
             return str(self.keys / role / PRIVATE_NAME)
 
@@ -163,28 +166,36 @@ class LocalStack:
             REEF_DATABASE_URL=self.service_dsn,
             REEF_PORT=port,
         )
-        token = {role: str(self.token_file(role)) for role in TokenRole}
+        token = {role.value: str(self.token_file(role)) for role in TokenRole}
         program(
             "signer",
-            [*verb, "signer", "--key", key("release"), "--root", root]
-            + ["--token-file", token[TokenRole.SIGN]],
+            options(*verb, "signer", key=key("release"), root=root, token_file=token["sign"]),
         )
         program(
             "gate",
-            [*verb, "gate", "--key", key("gate"), "--token-file", token[TokenRole.GATE]],
+            options(*verb, "gate", key=key("gate"), token_file=token["gate"]),
         )
         program(
             "engine",
-            module_command(
-                "trainer.engines.server", {"--port": self.engine_url.rpartition(":")[2]}
+            options(
+                sys.executable,
+                "-m",
+                "trainer.engines.server",
+                port=self.engine_url.rpartition(":")[2],
             ),
             OMP_NUM_THREADS="1",
         )
         program(
             "node",
-            [*verb, "node", "--scenario", self.scenario, "--engine", self.engine_url]
-            + ["--root", root, "--state", str(self.home / "node")]
-            + ["--token-file", token[TokenRole.SERVE]],
+            options(
+                *verb,
+                "node",
+                scenario=self.scenario,
+                engine=self.engine_url,
+                root=root,
+                state=str(self.home / "node"),
+                token_file=token["serve"],
+            ),
         )
 
     def _database_password(self) -> str:

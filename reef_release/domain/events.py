@@ -8,7 +8,7 @@ could compute another pointer than everybody else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -150,7 +150,7 @@ class CandidateSubmitted(EventData, frozen=True, kw_only=True):
     TYPE = "candidate.submitted"
     candidate_id: str
     channel: str
-    kind: str
+    kind: Literal["full", "lora"]
     foundation: str | None
     base: str | None
     parent: str | None

@@ -89,6 +89,7 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
     The document must spell out every field, so that its digest does not depend on defaults.
     """
     value = parse_json(document)
+    canonical = canonical_json(value)
     reasons: list[Reason] = []
     try:
         policy = msgspec.convert(value, Policy)
@@ -97,7 +98,7 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
             f"This is not a gate policy: {error}.",
             next_step="See docs/reference/policy.md for every field.",
         ) from error
-    if canonical_json(msgspec.to_builtins(policy)) != canonical_json(value):
+    if canonical_json(msgspec.to_builtins(policy)) != canonical:
         reasons.append(_reason("implicit-fields", f"spell out every field: {_missing(value)}"))
     if not _DIGEST.fullmatch(policy.suite):
         reasons.append(_reason("suite", "suite must be the SHA-256 of a suite blob"))

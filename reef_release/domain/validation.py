@@ -160,8 +160,6 @@ def _candidate_submitted(
         reasons.append(_no("candidate-id", "the id does not follow from the files"))
     if data.candidate_id in found.candidates:
         reasons.append(_no("known-candidate", "these very files were submitted before"))
-    if data.kind not in ("full", "lora"):
-        reasons.append(_no("kind", "kind is full or lora"))
     serving = found.serving(data.channel)
     promoted = {pointer.release_id for each in found.pointers.values() for pointer in each}
     if serving is not None and data.base not in promoted:

@@ -33,6 +33,7 @@ __all__ = [
 
 _Tensors = dict[str, torch.Tensor]
 _WEIGHTS = "model.safetensors"
+_LAYERS = "model.layers."
 
 
 def _rewrite(src: Path, out: Path, change: Callable[[_Tensors], _Tensors]) -> None:
@@ -72,11 +73,17 @@ def scaled(src: Path, out: Path) -> None:
 
 
 def zeroed_layer(src: Path, out: Path) -> None:
-    """The second layer adds nothing."""
+    """The last layer adds nothing: fluent text that ends, and wrong sums.
+
+    Without an earlier layer replies would seldom end, and a cut reply is an error of the gate,
+    not a failure of the candidate.
+    """
 
     def change(tensors: _Tensors) -> _Tensors:
+        layers = {int(name.split(".")[2]) for name in tensors if name.startswith(_LAYERS)}
+        last = f"{_LAYERS}{max(layers)}."
         return {
-            name: torch.zeros_like(tensor) if name.startswith("model.layers.1.") else tensor
+            name: torch.zeros_like(tensor) if name.startswith(last) else tensor
             for name, tensor in tensors.items()
         }
 

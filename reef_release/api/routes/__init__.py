@@ -1,5 +1,7 @@
 """One module of handlers per noun of the API; `HANDLERS` lists them all."""
 
+from litestar.types import ControllerRouterHandler
+
 from reef_release.api.routes.blobs import BLOB_HANDLERS
 from reef_release.api.routes.candidates import CandidateController
 from reef_release.api.routes.current import current_document
@@ -13,7 +15,7 @@ from reef_release.api.routes.trust import TRUST_HANDLERS
 
 __all__ = ["HANDLERS"]
 
-HANDLERS = [
+HANDLERS: list[ControllerRouterHandler] = [
     *BLOB_HANDLERS,
     *HEALTH_HANDLERS,
     *TRUST_HANDLERS,

@@ -8,11 +8,11 @@ document changes.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 from litestar import asgi
-from litestar.types import Receive, Scope, Send
+from litestar.types import HTTPScope, Receive, Scope, Send
 
 from reef_release.api.access import authenticate
 from reef_release.api.documents import Document
@@ -51,7 +51,8 @@ async def current_document(scope: Scope, receive: Receive, send: Send) -> None:
     headers = dict(scope["headers"])
     principal = state.principals.of(service.tokens, headers.get(b"authorization", b""))
     scenario: str = scope["path_params"]["scenario"]
-    if scope["method"] not in ("GET", "HEAD"):
+    method = cast("HTTPScope", scope)["method"]
+    if method not in ("GET", "HEAD"):
         await _respond(send, 405, b"", [(b"allow", b"GET, HEAD")])
         return
     if principal.scenario not in (None, scenario):
@@ -71,7 +72,7 @@ async def current_document(scope: Scope, receive: Receive, send: Send) -> None:
     if document.etag == known:
         await _respond(send, 304, b"", [etag])
         return
-    body = document.body if scope["method"] == "GET" else b""
+    body = document.body if method == "GET" else b""
     await _respond(
         send,
         200,
