@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import closing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, closing
 from typing import Any
 
 import anyio
@@ -43,7 +43,8 @@ class Following:
         self._task = task
         self._gone = gone
 
-    async def __aiter__(self) -> AsyncIterator[Token | Finished]:
+    async def follow(self) -> AsyncGenerator[Token | Finished, None]:
+        """The tokens as they come. Closing it ends the generation."""
         try:
             while True:
                 event = await self._events.get()
@@ -61,11 +62,12 @@ class Following:
         """The finished reply, and the text that each token added."""
         tokens: list[Token] = []
         finish: Finished | None = None
-        async for event in self:
-            if isinstance(event, Token):
-                tokens.append(event)
-            else:
-                finish = event
+        async with aclosing(self.follow()) as events:
+            async for event in events:
+                if isinstance(event, Token):
+                    tokens.append(event)
+                else:
+                    finish = event
         assert finish is not None
         texts = [token.text for token in tokens]
         generation = Generation(
@@ -92,7 +94,7 @@ async def follow(
 
     def work() -> None:
         try:
-            with closing(engine.stream(messages, sampling, seed)) as stream:  # type: ignore[type-var]  # a generator
+            with closing(engine.stream(messages, sampling, seed)) as stream:
                 for event in stream:
                     loop.call_soon_threadsafe(events.put_nowait, event)
                     if gone.is_set():
@@ -125,21 +127,22 @@ async def sse(
     opening = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
     yield envelope.chunk(opening, **more)
     try:
-        async for event in events:
-            if isinstance(event, Finished):
-                yield envelope.chunk({"index": 0, "delta": {}, "finish_reason": event.reason})
-                continue
-            choice: dict[str, Any] = {
-                "index": 0,
-                "delta": {"content": event.text},
-                "finish_reason": None,
-                "logprobs": None,
-            }
-            if logprobs:
-                choice["logprobs"] = {"content": [logprob_entry(event.text, event.logprob)]}
-            if token_ids:
-                choice["token_ids"] = [event.token_id]
-            yield envelope.chunk(choice)
+        async with aclosing(events.follow()) as tokens:
+            async for event in tokens:
+                if isinstance(event, Finished):
+                    yield envelope.chunk({"index": 0, "delta": {}, "finish_reason": event.reason})
+                    continue
+                choice: dict[str, Any] = {
+                    "index": 0,
+                    "delta": {"content": event.text},
+                    "finish_reason": None,
+                    "logprobs": None,
+                }
+                if logprobs:
+                    choice["logprobs"] = {"content": [logprob_entry(event.text, event.logprob)]}
+                if token_ids:
+                    choice["token_ids"] = [event.token_id]
+                yield envelope.chunk(choice)
     except Exception as error:  # the status line is gone already
         yield b"data: " + msgspec.json.encode({"error": problem(error)}) + b"\n\n"
         return

@@ -10,7 +10,7 @@ its weights, prompt, sampling and seed, and on no other request.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,10 +124,10 @@ class TransformersEngine:
 
     def stream(
         self, prompt: Messages | str, sampling: Sampling, seed: int
-    ) -> Iterator[Started | Token | Finished]:
+    ) -> Generator[Started | Token | Finished, None, None]:
         """What ``generate`` gives, as it comes: ``Started``, each ``Token``, ``Finished``.
 
-        The weights stay locked until the iterator is exhausted or closed.
+        The weights stay locked until the generator is exhausted or closed.
         """
         check_seed(seed)
         with self._lock:

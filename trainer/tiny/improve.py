@@ -18,7 +18,7 @@ from trainer.tiny.sft import save_child, train
 __all__ = ["improve"]
 
 
-def improve(init: Path, out: Path, *, steps: int = 500, seed: int = 1) -> None:
+def improve(init: Path, out: Path, *, steps: int = 600, seed: int = 1) -> None:
     """Train the model in ``init`` for ``steps`` steps on plain replies; ``out`` must not exist."""
     tokenizer = AutoTokenizer.from_pretrained(init)
     model: Any = AutoModelForCausalLM.from_pretrained(init)
@@ -38,7 +38,7 @@ def _main() -> None:
     parser = argparse.ArgumentParser(prog="python -m trainer.tiny.improve", description=__doc__)
     parser.add_argument("--init", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     improve(options.init, options.out, steps=options.steps, seed=options.seed)

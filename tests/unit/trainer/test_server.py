@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,16 @@ def test_a_client_that_does_not_read_its_stream_holds_up_no_swap(
         lines = [line.removeprefix("data: ") for line in unread.iter_lines() if line]
     # Begun before the swap, so from its first to its last token on the weights of then.
     assert {json.loads(line)["system_fingerprint"] for line in lines[:-1]} == {"a"}
+
+
+def test_replies_asked_for_at_once_are_those_asked_for_one_by_one(
+    server: httpx.Client, origin: Path, engine: TransformersEngine
+) -> None:
+    load(server, origin, "a")
+    expected = [engine.generate(QUESTION, WARM, seed) for seed in range(8)]
+    with HttpEngine(str(server.base_url)) as far, ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda seed: far.generate(QUESTION, WARM, seed), range(8)))
+    assert replies == expected
 
 
 def test_a_defect_is_a_problem_that_gives_nothing_away(
