@@ -18,6 +18,7 @@ __all__ = ["MAX_DEPTH", "brackets", "is_same", "parse"]
 
 MAX_DEPTH = 32
 _MAX_BRACKETS = 200_000
+_MAX_DIGITS = 64
 
 # A string that is not closed reaches to the end, so every position is visited once however
 # hostile the text; the possessive quantifier keeps the engine from trying again.
@@ -112,9 +113,13 @@ def _integer(digits: str) -> int | float:
     if digits == "-0":
         # Other parsers read a float here, so it must not pass as the integer 0.
         return -0.0
-    if len(digits) > 20 or not -(2**63) <= int(digits) < 2**64:
-        raise _Malformed(f"the integer {show(digits)} does not fit 64 bits")
-    return int(digits)
+    if len(digits) > _MAX_DIGITS:
+        raise _Malformed(f"the integer {show(digits)} is too long")
+    value = int(digits)
+    # Transformers writes int(1e30) for "no limit": beyond 64 bits, yet the same double for all.
+    if not -(2**63) <= value < 2**64 and int(float(value)) != value:
+        raise _Malformed(f"the integer {show(digits)} fits neither 64 bits nor a double")
+    return value
 
 
 def _float(digits: str) -> float:
