@@ -15,7 +15,6 @@ from reef_release import __version__
 from reef_release.api.access import BlobReaders
 from reef_release.api.problems import problem_plugin
 from reef_release.api.routes import HANDLERS
-from reef_release.api.routes.current import Principals
 from reef_release.api.service import Service, open_service
 from reef_release.settings import Settings
 
@@ -40,8 +39,9 @@ def create_app(settings: Settings) -> Litestar:
             "service": Provide(_service, sync_to_thread=False),
             "blob_readers": Provide(_blob_readers, sync_to_thread=False),
         },
-        state=State({"principals": Principals(), "blob_readers": BlobReaders()}),
+        state=State({"blob_readers": BlobReaders()}),
         plugins=[problem_plugin()],
+        logging_config=None,
         request_max_body_size=_MAX_BODY_BYTES,
         openapi_config=OpenAPIConfig(
             title="Reef Release",

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from litestar import Controller, Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import FromPath, JSONBody, QueryParameter
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from reef_release.api.access import requires
 from reef_release.api.problems import Problem
@@ -79,7 +79,7 @@ class CandidateController(Controller):
         self,
         scenario: FromPath[str],
         service: NamedDependency[Service],
-        status: str | None = None,
+        status: FromQuery[str | None] = None,
     ) -> CandidatesView:
         """In order of submission; `status` keeps one kind."""
         found = service.scenario(scenario)

@@ -1,96 +1,61 @@
 """The signed current document: what serving nodes poll.
 
-A bare ASGI handler over bytes that were signed once per checkpoint, because every node polls
-it all the time. `ETag` and `If-None-Match` give 304; `wait` keeps the request open until the
-document changes.
+Answered with bytes that were signed once per checkpoint, because every node polls all the time.
+`ETag` and `If-None-Match` give 304; `wait` keeps the request open until the document changes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
-from urllib.parse import parse_qs
+from typing import Annotated, Any
 
-from litestar import asgi
-from litestar.types import HTTPScope, Receive, Scope, Send
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.status_codes import HTTP_304_NOT_MODIFIED
 
-from reef_release.api.access import authenticate
+from reef_release.api.access import requires
 from reef_release.api.documents import Document
 from reef_release.api.service import Service
-from reef_release.errors import BadRequest, Forbidden, NotFound
-from reef_release.tokens import Principal, Tokens
+from reef_release.errors import NotFound
+from reef_release.tokens import Principal, TokenRole
 
-__all__ = ["Principals", "current_document"]
+__all__ = ["current_document"]
 
 _MAX_WAIT_S = 60.0
-_MAX_CACHED = 10_000
-_CHANNEL = "stable"
 
 
-class Principals:
-    """Verified tokens by header, so that a poll costs a look-up and not an HMAC."""
+@get(
+    "/reef/scenarios/{scenario:str}/current",
+    guards=[requires(*TokenRole)],
+    summary="What a channel serves, signed",
+    media_type="application/json",
+)
+async def current_document(
+    request: Request[Principal, Any, Any],
+    scenario: FromPath[str],
+    service: NamedDependency[Service],
+    channel: FromQuery[str] = "stable",
+    wait: Annotated[float, QueryParameter(ge=0, le=_MAX_WAIT_S)] = 0.0,
+) -> Response[bytes]:
+    """The DSSE envelope of the channel's document; 304 if it is the one of `If-None-Match`.
 
-    def __init__(self) -> None:
-        self._known: dict[bytes, Principal] = {}
-
-    def of(self, tokens: Tokens, header: bytes) -> Principal:
-        principal = self._known.get(header)
-        if principal is None:
-            principal = authenticate(tokens, header.decode("latin-1"))
-            if len(self._known) >= _MAX_CACHED:
-                self._known.clear()
-            self._known[header] = principal
-        return principal
-
-
-@asgi("/reef/scenarios/{scenario:str}/current", copy_scope=False)
-async def current_document(scope: Scope, receive: Receive, send: Send) -> None:
-    """GET: 200 with the document, 304 for the one the client has, 404 before a promotion."""
-    state: Any = scope["litestar_app"].state
-    service: Service = state.service
-    headers = dict(scope["headers"])
-    principal = state.principals.of(service.tokens, headers.get(b"authorization", b""))
-    scenario: str = scope["path_params"]["scenario"]
-    method = cast("HTTPScope", scope)["method"]
-    if method not in ("GET", "HEAD"):
-        await _respond(send, 405, b"", [(b"allow", b"GET, HEAD")])
-        return
-    if principal.scenario not in (None, scenario):
-        raise Forbidden(f"This token is for the scenario {principal.scenario!r} alone.")
-    channel, wait_s = _query(scope["query_string"])
-    known = headers.get(b"if-none-match", b"").decode("latin-1")
+    With `wait`, the answer waits at most that many seconds for another document.
+    """
+    known = request.headers.get("if-none-match", "")
     document = service.documents.get(scenario, channel)
-    if wait_s and (document is None or document.etag == known):
-        document = await _changed(service, scenario, channel, known, wait_s)
+    if wait and (document is None or document.etag == known):
+        document = await _changed(service, scenario, channel, known, wait)
     if document is None:
         service.scenario(scenario)
         raise NotFound(
             f"Nothing was promoted in channel {channel!r} of {scenario!r} yet.",
             next_step="Poll again, or with ?wait=30.",
         )
-    etag = (b"etag", document.etag.encode())
+    headers = {"ETag": document.etag, "Cache-Control": "no-cache"}
     if document.etag == known:
-        await _respond(send, 304, b"", [etag])
-        return
-    body = document.body if method == "GET" else b""
-    await _respond(
-        send,
-        200,
-        body,
-        [
-            etag,
-            (b"content-type", b"application/json"),
-            (b"cache-control", b"no-cache"),
-            (b"content-length", str(len(document.body)).encode()),
-        ],
-    )
-
-
-async def _respond(
-    send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]
-) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+        return Response(b"", status_code=HTTP_304_NOT_MODIFIED, headers=headers)
+    return Response(document.body, headers=headers)
 
 
 async def _changed(
@@ -104,16 +69,3 @@ async def _changed(
         if changed or left <= 0 or service.stopping.is_set():
             return document
         await service.wait_beyond(service.state.position, left)
-
-
-def _query(query: bytes) -> tuple[str, float]:
-    if not query:
-        return _CHANNEL, 0.0
-    given = parse_qs(query.decode("latin-1"))
-    try:
-        wait_s = float(given.get("wait", ["0"])[-1])
-    except ValueError:
-        wait_s = -1.0
-    if not 0 <= wait_s <= _MAX_WAIT_S:
-        raise BadRequest(f"wait is a number of seconds from 0 to {_MAX_WAIT_S:.0f}.")
-    return given.get("channel", [_CHANNEL])[-1], wait_s
