@@ -26,8 +26,9 @@ COPY trainer trainer
 RUN /opt/reef/bin/pip install -c "$CONSTRAINTS" ".[$EXTRA]"
 
 FROM ${PYTHON}
+# Writable for whichever user compose runs it as; secrets have an owner outside.
 RUN useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin reef \
-    && install -d -o reef -g reef /var/lib/reef-release
+    && install -d -o reef -g reef -m 1777 /var/lib/reef-release
 COPY --from=build /opt/reef /opt/reef
 ENV PATH=/opt/reef/bin:$PATH \
     HF_HUB_OFFLINE=1 \

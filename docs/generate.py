@@ -12,20 +12,18 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from pydantic_core import PydanticUndefined
 
-from reef_release.domain.events import EVENT_TYPES, Envelope, EventData, FileEntry, VerdictRecord
-from reef_release.domain.reasons import Reason
+from reef_release.domain.events import EVENT_TYPES, Envelope, EventData
 from reef_release.domain.validation import stream_of
 from reef_release.settings import Settings
 
 __all__ = ["PAGES", "main"]
 
 _REFERENCE = Path(__file__).parent / "reference"
-_PARTS: tuple[type[msgspec.Struct], ...] = (FileEntry, Reason, VerdictRecord)
 _WORDS = {str: "string", int: "integer", bool: "boolean", msgspec.Raw: "object"}
 _NOTICE = (
     "<!-- Written by docs/generate.py from the code; change the docstrings there instead. -->\n"
@@ -56,7 +54,7 @@ def events_page() -> str:
         lines += ["", f"## {name}", "", _prose(kind), ""]
         lines += [f"Stream `{_stream(kind)}`, schema version {kind.SCHEMA_VERSION}.", ""]
         lines += _fields(kind)
-    for part in _PARTS:
+    for part in _parts():
         lines += ["", f"## {part.__name__}", "", _prose(part), "", *_fields(part)]
     return "\n".join(lines) + "\n"
 
@@ -104,6 +102,25 @@ def _stream(kind: type[EventData]) -> str:
     return stream_of(kind(**{name: f"<{name}>" for name in names}))
 
 
+def _parts() -> list[type[msgspec.Struct]]:
+    """Structs that stand inside event data, by name."""
+    found: dict[str, type[msgspec.Struct]] = {}
+    waiting: list[Any] = [hint for kind in EVENT_TYPES.values() for hint in _hints(kind)]
+    while waiting:
+        hint = waiting.pop()
+        waiting += get_args(hint)
+        struct = isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+        if struct and hint.__name__ not in found:
+            found[hint.__name__] = hint
+            waiting += _hints(hint)
+    return [found[name] for name in sorted(found)]
+
+
+def _hints(kind: type[msgspec.Struct]) -> list[Any]:
+    hints = get_type_hints(kind)
+    return [hints[field.name] for field in msgspec.structs.fields(kind)]
+
+
 def _fields(kind: type[msgspec.Struct]) -> list[str]:
     hints = get_type_hints(kind)
     rows = [
@@ -119,6 +136,8 @@ def _words(hint: Any) -> str:
     if origin in (Union, UnionType):
         rest = [_words(each) for each in args if each is not NoneType]
         return " or ".join(rest) + (", or null" if NoneType in args else "")
+    if origin is Literal:
+        return " or ".join(f'`"{each}"`' for each in args)
     if origin is list:
         return f"list of {_words(args[0])}"
     if origin is dict:

@@ -8,16 +8,26 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.docs import pages
-from tests.unit.docs.test_documents_run import problem_with
+from tests.unit.docs.command_tree import problem_with
 
 
-def option(*names: str) -> SimpleNamespace:
-    return SimpleNamespace(opts=names, secondary_opts=())
+def option(name: str, *, flag: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(opts=[name], secondary_opts=[], param_type_name="option", is_flag=flag)
 
 
-SHOW = SimpleNamespace(params=[option("--role"), option("--json")])
-KEYS = SimpleNamespace(params=[], commands={"show": SHOW})
-ROOT = SimpleNamespace(params=[option("--version")], commands={"keys": KEYS, "up": SHOW})
+def argument(*, required: bool = True) -> SimpleNamespace:
+    return SimpleNamespace(param_type_name="argument", required=required, nargs=1)
+
+
+SHOW = SimpleNamespace(params=[option("--role"), option("--json", flag=True), argument()])
+UP = SimpleNamespace(params=[argument(required=False)])
+KEYS = SimpleNamespace(params=[], commands={"show": SHOW}, invoke_without_command=False)
+NODE = SimpleNamespace(params=[option("--at")], commands={"up": UP}, invoke_without_command=True)
+ROOT = SimpleNamespace(
+    params=[option("--version", flag=True)],
+    commands={"keys": KEYS, "node": NODE, "up": UP},
+    invoke_without_command=False,
+)
 
 
 def test_prompts_pipes_continuations_and_redirections_are_understood(tmp_path: Path) -> None:
@@ -44,12 +54,20 @@ def test_prompts_pipes_continuations_and_redirections_are_understood(tmp_path: P
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("keys show --role gate", None),
-        ("keys show --role=gate", None),
+        ("keys show --role gate here", None),
+        ("keys show here --role=gate", None),
+        ("keys show --json here", None),
         ("keys --help", None),
         ("--version up", None),
+        ("up", None),
+        ("up there", None),
+        ("node --at up", None),
+        ("node --at here up", None),
         ("keys shew", "no verb shew"),
-        ("keys show --rolle gate", "no option --rolle"),
+        ("keys show --rolle gate here", "no option --rolle"),
+        ("keys show here --role", "--role needs a value"),
+        ("keys show", "0 arguments, 1 to 1 wanted"),
+        ("up here there", "2 arguments, 0 to 1 wanted"),
         ("--wersion up", "no option --wersion"),
         ("keys", "a verb is missing"),
     ],
