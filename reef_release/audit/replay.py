@@ -1,0 +1,103 @@
+"""`replay`: everything that `verify` checks, and every event folded by the rules themselves.
+
+Each promotion is re-derived: the draw from the checkpoint, each verdict by the named verifier
+from the raw reply, the decision from the verdicts. What broke a rule had no effect and is a
+problem here. With a scorer the recorded replies are compared with the weights as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reef_release.audit.report import GateSummary, PointerEvent, ReplayReport, Serving
+from reef_release.audit.verify import audited, verify_fields
+from reef_release.audit.weights import DEFAULT_TOLERANCE, Scorer, check_weights
+from reef_release.domain.state import Scenario, State
+
+__all__ = ["replay"]
+
+
+def replay(
+    folder: Path,
+    anchor: str,
+    *,
+    earlier: Sequence[str] = (),
+    scorer: Scorer | None = None,
+    weights: Path | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> ReplayReport:
+    """Replay the export in *folder*; see `verify` for *anchor* and *earlier*.
+
+    With *scorer* the replies are run through the weights, which are taken from
+    `weights/<release id>/` or from the export itself; *tolerance* is in nats. Raises `NotFound`
+    if *folder* is no folder.
+    """
+    walk, head, files = audited(folder, anchor, earlier, fold=True)
+    compared = None if scorer is None else check_weights(walk, scorer, weights, tolerance)
+    return ReplayReport(
+        **verify_fields(walk, head, files),
+        replayed_count=walk.folded,
+        violation_count=len(walk.state.violations),
+        gates=[each for scenario in _scenarios(walk.state) for each in _gates(scenario)],
+        pointer_events=sorted(
+            (each for scenario in _scenarios(walk.state) for each in _pointer_events(scenario)),
+            key=lambda event: event.position,
+        ),
+        serving=[each for scenario in _scenarios(walk.state) for each in _serving(scenario)],
+        weights=compared,
+    )
+
+
+def _scenarios(state: State) -> list[Scenario]:
+    return sorted(state.scenarios.values(), key=lambda scenario: scenario.name)
+
+
+def _gates(scenario: Scenario) -> list[GateSummary]:
+    return [
+        GateSummary(
+            scenario=scenario.name,
+            channel=gate.opened.channel,
+            gate_id=gate.opened.gate_id,
+            candidate_id=gate.opened.candidate_id,
+            base=gate.opened.base,
+            phase=gate.opened.phase,
+            outcome=gate.outcome,
+            trial_count=len(gate.trials),
+            passed_count=sum(gate.passes("candidate")),
+            opened_position=gate.opened_position,
+            decision_position=gate.decision_position,
+        )
+        for gate in scenario.gates.values()
+    ]
+
+
+def _pointer_events(scenario: Scenario) -> list[PointerEvent]:
+    return [
+        PointerEvent(
+            position=pointer.position,
+            recorded_at=pointer.recorded_at,
+            scenario=scenario.name,
+            channel=channel,
+            type=pointer.kind,
+            release_id=pointer.release_id,
+            gate_id=scenario.releases[pointer.release_id].gate_id,
+            actor=pointer.actor,
+            reason=pointer.reason,
+        )
+        for channel, history in scenario.pointers.items()
+        for pointer in history
+    ]
+
+
+def _serving(scenario: Scenario) -> list[Serving]:
+    return [
+        Serving(
+            scenario=scenario.name,
+            channel=channel,
+            release_id=pointer.release_id,
+            position=pointer.position,
+        )
+        for channel in sorted(scenario.pointers)
+        if (pointer := scenario.serving(channel)) is not None
+    ]

@@ -1,0 +1,171 @@
+"""What an audit finds, as values: problems with their place, and what follows from the log.
+
+An audit is good when it has no problems. It reports all that it can tell apart, not the first
+one only; beyond a limit it counts, so that a log of a million bad events has a short report.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from reef_release.domain.reasons import Reason
+from reef_release.errors import ReefError
+
+__all__ = [
+    "GateSummary",
+    "Head",
+    "PointerEvent",
+    "Problem",
+    "Problems",
+    "ReplayReport",
+    "Serving",
+    "VerifyReport",
+    "WeightsReport",
+]
+
+MAX_PROBLEMS = 1000
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong.
+
+    `where` is a file of the export, or what the auditor brought along; `position` is that of
+    the event concerned, if there is one; `code` is stable, for programs.
+    """
+
+    where: str
+    position: int | None
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        place = self.where if self.position is None else f"{self.where} at {self.position}"
+        return f"{place}: {self.code}: {self.message}"
+
+
+class Problems:
+    """Collects problems up to a limit and counts the rest."""
+
+    def __init__(self, limit: int = MAX_PROBLEMS) -> None:
+        self.found: list[Problem] = []
+        self.left_out = 0
+        self._limit = limit
+
+    def add(self, where: str, code: str, message: str, position: int | None = None) -> None:
+        """Note a problem."""
+        if len(self.found) < self._limit:
+            self.found.append(Problem(where=where, position=position, code=code, message=message))
+        else:
+            self.left_out += 1
+
+    def add_reason(self, where: str, reason: Reason, position: int | None = None) -> None:
+        """Note a reason of the domain."""
+        self.add(where, reason.code, str(reason), position)
+
+    def add_error(self, where: str, error: ReefError, position: int | None = None) -> None:
+        """Note an error: its reasons if it has any, else itself."""
+        if not error.reasons:
+            self.add(where, error.problem, error.detail, position)
+        for reason in error.reasons:
+            self.add(where, reason.code, f"{error.detail} {reason.message}", position)
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """A signed tree head: `root` is hex."""
+
+    origin: str
+    size: int
+    root: str
+
+
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What `verify` found.
+
+    `root` (hex) is computed from the events; `checkpoint` is what the log's key signed, None
+    if no trusted key did. Times are those of the first and the last event.
+    """
+
+    folder: str
+    event_count: int
+    root: str
+    checkpoint: Head | None
+    first_recorded_at: str | None
+    last_recorded_at: str | None
+    blob_count: int
+    blob_bytes: int
+    problems: list[Problem]
+    problems_left_out: int
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+class GateSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A gate as it was re-derived: the draw, the verdicts and the outcome."""
+
+    scenario: str
+    channel: str
+    gate_id: str
+    candidate_id: str
+    base: str | None
+    phase: str
+    outcome: str | None
+    trial_count: int
+    passed_count: int
+    opened_position: int
+    decision_position: int | None
+
+
+class PointerEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A promotion or rollback that follows from the events before it."""
+
+    position: int
+    recorded_at: str
+    scenario: str
+    channel: str
+    type: str
+    release_id: str
+    gate_id: str
+    actor: str
+    reason: str
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """What a channel serves at the end of the export."""
+
+    scenario: str
+    channel: str
+    release_id: str
+    position: int
+
+
+class WeightsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What running recorded tokens through the weights gave.
+
+    `max_difference` is the largest absolute difference of a log-probability, in nats, over all
+    trials and canaries; `tolerance` is what was allowed.
+    """
+
+    release_count: int
+    trial_count: int
+    canary_count: int
+    token_count: int
+    max_difference: float
+    tolerance: float
+
+
+class ReplayReport(VerifyReport, frozen=True, kw_only=True):
+    """What `replay` found: besides all of `verify`, what the log implies.
+
+    `replayed_count` is smaller than `event_count` when the fold had to stop at a broken event;
+    everything below then holds for the events before it.
+    """
+
+    replayed_count: int
+    violation_count: int
+    gates: list[GateSummary]
+    pointer_events: list[PointerEvent]
+    serving: list[Serving]
+    weights: WeightsReport | None

@@ -1,0 +1,74 @@
+"""`verify`: is this export what the log's key signed, unbroken, and complete?
+
+It needs the trust anchor and nothing else: form of every event, the chain of roots and keys,
+the tree against the signed checkpoint and against every published one, all signatures, all
+blobs. It does not ask whether the events obey the rules; `replay` does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reef_release.audit.folder import ExportFolder
+from reef_release.audit.layout import Manifest, root_name
+from reef_release.audit.report import Head, Problems, VerifyReport
+from reef_release.audit.walk import Walk
+
+__all__ = ["audited", "verify", "verify_fields"]
+
+
+def verify(folder: Path, anchor: str, *, earlier: Sequence[str] = ()) -> VerifyReport:
+    """Verify the export in *folder* against the trust root version 1 in *anchor* (its text).
+
+    *earlier* are signed notes of the log that the auditor kept: the export must continue each
+    of them. Only they show that a log was rewritten from the start by somebody who also has
+    its key. Raises `NotFound` if *folder* is no folder.
+    """
+    walk, head, files = audited(folder, anchor, earlier, fold=False)
+    return VerifyReport(**verify_fields(walk, head, files))
+
+
+def audited(
+    folder: Path, anchor: str, earlier: Sequence[str], *, fold: bool
+) -> tuple[Walk, Head | None, tuple[int, int]]:
+    """The finished pass, the head that was signed, and number and bytes of the blobs."""
+    export = ExportFolder(folder)
+    problems = Problems()
+    manifest = export.manifest(problems)
+    note = export.checkpoint(problems)
+    walk = Walk(export, manifest, anchor, problems, fold=fold)
+    walk.run()
+    head = walk.check_head(note, manifest)
+    for number, kept in enumerate(earlier, start=1):
+        walk.check_earlier(kept, f"earlier checkpoint {number}", head)
+    _check_roots(walk, manifest)
+    files = export.check_files(manifest, problems)
+    return walk, head, files
+
+
+def verify_fields(walk: Walk, head: Head | None, files: tuple[int, int]) -> dict[str, Any]:
+    """The fields of a `VerifyReport`."""
+    return {
+        "folder": str(walk.folder.path),
+        "event_count": walk.count,
+        "root": walk.state.tree.root().hex(),
+        "checkpoint": head,
+        "first_recorded_at": walk.structure.first_recorded_at,
+        "last_recorded_at": walk.structure.last_recorded_at,
+        "blob_count": files[0],
+        "blob_bytes": files[1],
+        "problems": walk.problems.found,
+        "problems_left_out": walk.problems.left_out,
+    }
+
+
+def _check_roots(walk: Walk, manifest: Manifest | None) -> None:
+    """The copies of the trust roots must be those of the log."""
+    versions = set(manifest.roots if manifest else ()) | walk.roots.keys()
+    for version in sorted(versions):
+        where = f"trust/{root_name(version)}"
+        if walk.folder.root(version) != walk.roots.get(version):
+            message = "It is not the root of this version that the log put into force."
+            walk.problems.add(where, "root-copy", message)
