@@ -19,7 +19,7 @@ import httpx
 from reef_release.artifacts.blob_files import sync_directory, write_all
 from reef_release.artifacts.errors import DigestMismatch, OffsetConflict
 from reef_release.client.errors import BadAnswer
-from reef_release.client.transport import Transport
+from reef_release.client.transport import Transport, read_limited
 from reef_release.errors import Unavailable
 
 __all__ = ["MIN_RATE_BYTES_PER_S", "download", "upload"]
@@ -56,8 +56,10 @@ def upload(
         body = _skipped(chunks(), offset)
         try:
             with transport.stream("PUT", route, headers=headers, body=body) as response:
-                response.read()
-            return True
+                read_limited(response, _ANSWER_BYTES, time.monotonic() + transport.timeout_s)
+                if response.status_code != 202:
+                    return True
+            raise Unavailable(f"Only a part of {route} was taken.", next_step="Continue it.")
         except OffsetConflict as error:
             if not transport.retry.waited(attempt, None):
                 raise

@@ -125,13 +125,29 @@ class ReefClient:
 
     # Candidates
 
-    def submit(self, scenario: str, manifest: wire.CandidateManifest) -> wire.CandidateView:
-        """Submit a candidate whose files are uploaded."""
-        return self._send("POST", _scenario(scenario, "candidates"), manifest, wire.CandidateView)
+    def submit(
+        self, scenario: str, manifest: wire.CandidateManifest, wait_s: int = 60
+    ) -> wire.CandidateView:
+        """Submit a candidate whose files are uploaded; its admission is awaited for *wait_s*.
 
-    def candidates(self, scenario: str) -> list[wire.CandidateView]:
-        """All candidates of a scenario, in order of submission."""
-        return self._get(_scenario(scenario, "candidates"), wire.CandidatesView).candidates
+        Submitting again is answered with what became of it. Raises `Refused` with every reason.
+        """
+        answer = self._http.call(
+            "POST",
+            _scenario(scenario, "candidates"),
+            limit_bytes=_VIEW_BYTES,
+            params={"wait": wait_s},
+            headers=_JSON,
+            body=msgspec.json.encode(manifest),
+            idempotent=True,
+            wait_s=wait_s,
+        )
+        return _decoded(answer, wire.CandidateView)
+
+    def candidates(self, scenario: str, status: str | None = None) -> list[wire.CandidateView]:
+        """The candidates of a scenario, all or those of one *status*, in order of submission."""
+        params = {} if status is None else {"status": status}
+        return self._get(_scenario(scenario, "candidates"), wire.CandidatesView, params).candidates
 
     def candidate(self, scenario: str, candidate_id: str) -> wire.CandidateView:
         """One candidate."""

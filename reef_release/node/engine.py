@@ -1,0 +1,120 @@
+"""The engine that a node drives: a small protocol, and its form over HTTP.
+
+The node believes an engine's word about nothing but what it checks itself: the digests that
+the engine read, and the log-probabilities of the canaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import httpx
+import msgspec
+
+from reef_release.client.errors import BadAnswer
+from reef_release.client.transport import Retry, Transport
+
+__all__ = ["Engine", "EngineHealth", "HttpEngine", "LoadedFiles"]
+
+_T = TypeVar("_T")
+_ANSWER_BYTES = 16 * 1024 * 1024
+_LOAD_S = 1800.0
+
+
+class LoadedFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine says it read: path to SHA-256."""
+
+    release_id: str | None
+    files: dict[str, str]
+
+
+class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether weights are loaded, and the name they were given."""
+
+    loaded: bool
+    release_id: str | None = None
+
+
+class _Scores(msgspec.Struct):
+    logprobs: list[float]
+
+
+class Engine(Protocol):
+    """Every method raises `Unavailable` when the engine cannot be reached, other `ReefError`s
+    when it refuses, and nothing else."""
+
+    def load(self, directory: Path, release_id: str, files: Mapping[str, str]) -> LoadedFiles:
+        """Put the *files* (path to SHA-256) in *directory* in place of what is loaded."""
+
+    def score(self, prompt_token_ids: Sequence[int], token_ids: Sequence[int]) -> list[float]:
+        """Log-probability of each token after the prompt, in nats at temperature 1."""
+
+    def health(self) -> EngineHealth:
+        """What is loaded now."""
+
+
+class HttpEngine:
+    """`Engine` over `POST /reef/load`, `POST /v1/score` and `GET /health`.
+
+    The engine reads the files from the node's own disk, so it must run on the same machine
+    under the same user.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        timeout_s: float = 60.0,
+        retry: Retry | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """*transport* replaces the network, for tests. Raises `SettingsError` for a bad URL."""
+        self._http = Transport(base_url, timeout_s=timeout_s, retry=retry, transport=transport)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def load(self, directory: Path, release_id: str, files: Mapping[str, str]) -> LoadedFiles:
+        """See `Engine.load`; large weights may take half an hour."""
+        body = {"directory": str(directory), "release_id": release_id, "files": dict(files)}
+        return self._post("/reef/load", body, LoadedFiles, wait_s=_LOAD_S)
+
+    def score(self, prompt_token_ids: Sequence[int], token_ids: Sequence[int]) -> list[float]:
+        """See `Engine.score`."""
+        body = {
+            "prompt_token_ids": list(prompt_token_ids),
+            "token_ids": list(token_ids),
+            "temperature": 1.0,
+        }
+        return self._post("/v1/score", body, _Scores).logprobs
+
+    def health(self) -> EngineHealth:
+        """See `Engine.health`."""
+        answer = self._http.call("GET", "/health", limit_bytes=_ANSWER_BYTES)
+        return _decoded(answer.body, EngineHealth)
+
+    def _post(self, path: str, body: dict[str, Any], kind: type[_T], wait_s: float = 0.0) -> _T:
+        # Loading the same files again and scoring again change nothing, so both may be repeated.
+        answer = self._http.call(
+            "POST",
+            path,
+            limit_bytes=_ANSWER_BYTES,
+            headers={"Content-Type": "application/json"},
+            body=msgspec.json.encode(body),
+            idempotent=True,
+            wait_s=wait_s,
+        )
+        return _decoded(answer.body, kind)
+
+
+def _decoded(body: bytes, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadAnswer(
+            f"The engine's answer is no {kind.__name__.strip('_')}: {error}.",
+            next_step="Check that the engine's URL is right.",
+        ) from error

@@ -1,0 +1,109 @@
+"""Why the loaded release may be served: judged again, from the node's own disk alone.
+
+Nothing is repeated from a log of past decisions. Every signature and proof is verified once
+more from the trust root on, and every file is hashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from reef_release.domain.reasons import Reason
+from reef_release.errors import ReefError
+from reef_release.node import grounds as rules
+from reef_release.node.canary import parse_canaries
+from reef_release.node.config import NodeConfig
+from reef_release.node.grounds import Finding
+from reef_release.node.releases import Releases
+from reef_release.node.trusted import Trusted
+from reef_release.node.vault import Served, Vault
+from reef_release.verifiers.registry import is_objective
+
+__all__ = ["Explanation", "explain"]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found.
+
+    `may_be_served` is the verdict of the rules; `findings` say which held, `reasons` which did
+    not. `warnings` concern the freshness of the last document, not the release.
+    """
+
+    scenario: str
+    channel: str
+    release_id: str | None
+    may_be_served: bool
+    findings: list[Finding]
+    reasons: list[Reason]
+    warnings: list[Reason]
+
+
+def explain(
+    config: NodeConfig, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> Explanation:
+    """Judge the last good release of the node in `config.state` again; changes nothing.
+
+    Raises `SettingsError` when the state cannot be read, `SignatureRejected` when the chain of
+    roots is broken.
+    """
+    vault = Vault(config.state)
+    anchor = config.anchor_text()
+    trusted = Trusted(
+        anchor=anchor,
+        successors=vault.successors(),
+        memory=vault.memory(anchor, config.scenario, config.channel),
+        origin=config.origin,
+    )
+    stale = trusted.staleness(clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+    served = vault.served()
+    findings: list[Finding] = []
+    reasons = [Reason(code="nothing-loaded", message="this node has not loaded any release yet")]
+    if served is not None:
+        try:
+            findings = _findings(config, trusted, served)
+            reasons = []
+        except ReefError as error:
+            reasons = list(error.reasons) or [Reason(code=error.problem, message=error.detail)]
+    return Explanation(
+        scenario=config.scenario,
+        channel=config.channel,
+        release_id=served.release_id if served else None,
+        may_be_served=not reasons,
+        findings=findings,
+        reasons=reasons,
+        warnings=[stale] if stale else [],
+    )
+
+
+def _findings(config: NodeConfig, trusted: Trusted, served: Served) -> list[Finding]:
+    memory, root = trusted.memory, trusted.root
+    opened = trusted.reopen(served.document.encode("utf-8"))
+    grounds = rules.verify(
+        served.material, opened.document, opened.checkpoint, trusted.chain, is_objective
+    )
+    canaries = parse_canaries(served.canaries.encode("utf-8"), grounds.canary_prompts)
+    Releases(config.state).verified(grounds.release_id, grounds.files)
+    return [
+        Finding(
+            rule="the trust root follows from the anchor given to this node",
+            found=f"version {root.version} of anchor {memory.anchor[:12]}, until {root.expires_at}",
+        ),
+        Finding(
+            rule="a pointer key signed the document, and a log key its checkpoint",
+            found=f"serial {served.serial}, {opened.checkpoint.size} events of {config.origin}; "
+            f"seen since: serial {memory.serial}, {memory.checkpoint_size} events",
+        ),
+        *grounds.findings,
+        Finding(
+            rule="the files on this disk are the signed ones",
+            found=f"{len(grounds.files)} files hashed just now",
+        ),
+        Finding(
+            rule="the engine computed what the gate had measured",
+            found=f"{served.canary_difference} nats at most over {len(canaries)} canaries, "
+            f"{config.canary_tolerance} allowed, at {served.loaded_at}",
+        ),
+    ]

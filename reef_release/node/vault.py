@@ -1,0 +1,185 @@
+"""What a node keeps on disk besides weights: memory, roots, proofs, evidence.
+
+Every file is written whole beside its name, synced, and renamed, so a crash leaves the old or
+the new one. The directory is the node's alone (0700), and one process uses it at a time.
+Whoever can write to it can make the node forget; it is as trusted as the node's own code.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from reef_release.artifacts.blob_files import sync_directory, write_all
+from reef_release.domain.canonical import sha256_hex
+from reef_release.errors import SettingsError
+from reef_release.node.grounds import Material
+from reef_release.node.trusted import Memory
+
+__all__ = ["Served", "Vault"]
+
+_T = TypeVar("_T")
+_FORMAT = 1
+_MAX_EVIDENCE_FILES = 100
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The last good release with all that proved it: enough to judge it again without network.
+
+    `document` and `canaries` are the JSON texts as they came; `canary_difference` is a decimal
+    in nats.
+    """
+
+    release_id: str
+    pointer_position: int
+    serial: int
+    document: str
+    material: Material
+    canaries: str
+    canary_difference: str
+    loaded_at: str
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: int
+    content: msgspec.Raw
+
+
+class Vault:
+    """The directory of one node."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises `SettingsError` when others can reach into *directory*."""
+        self.directory = directory
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = directory.stat()
+        except OSError as error:
+            raise SettingsError(
+                f"The node's directory {directory} cannot be used: {error.strerror}.",
+                next_step="Give a directory that is this user's.",
+            ) from error
+        if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid != os.geteuid():
+            raise SettingsError(
+                f"{directory} belongs to another user, or others can read or write in it.",
+                next_step=f"Run `chmod 700 {directory}` as its owner, or choose another.",
+            )
+        self._lock: int | None = None
+
+    def lock(self) -> None:
+        """Keep other processes out until `close`. Raises `SettingsError` when one is in."""
+        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise SettingsError(
+                f"Another node uses {self.directory}.",
+                next_step="Stop it, or give this one a directory of its own.",
+            ) from error
+        self._lock = descriptor
+
+    def close(self) -> None:
+        """Let others in again."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def memory(self, anchor: str, scenario: str, channel: str) -> Memory:
+        """The memory, a new one at first. Raises `SettingsError` if it is of another node."""
+        new = Memory(anchor=sha256_hex(anchor.encode()), scenario=scenario, channel=channel)
+        kept = self._read("memory.json", Memory)
+        if kept is None:
+            return new
+        if (kept.anchor, kept.scenario, kept.channel) != (new.anchor, scenario, channel):
+            raise SettingsError(
+                f"{self.directory} is of a node for {kept.channel} of {kept.scenario}, or with "
+                "another trust root.",
+                next_step="Give each node, and each trust root, a directory of its own.",
+            )
+        return kept
+
+    def save_memory(self, memory: Memory) -> None:
+        """Make *memory* durable."""
+        self._write("memory.json", memory)
+
+    def successors(self) -> list[str]:
+        """The texts of the roots after the anchor, oldest first."""
+        return self._read("roots.json", list[str]) or []
+
+    def save_successors(self, texts: list[str]) -> None:
+        """Make the chain durable."""
+        self._write("roots.json", texts)
+
+    def served(self) -> Served | None:
+        """The last good release."""
+        return self._read("served.json", Served)
+
+    def save_served(self, served: Served) -> None:
+        """Make the last good release durable."""
+        self._write("served.json", served)
+
+    def keep_accepted(self, document: bytes) -> None:
+        """Keep the newest accepted document: half of what would show an equivocation."""
+        self._replace("accepted.json", document)
+
+    def keep_evidence(self, document: bytes) -> Path | None:
+        """Keep a document that contradicts an accepted one, and that one; None if kept before."""
+        directory = self.directory / "evidence"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        path = directory / f"{sha256_hex(document)}.json"
+        if path.exists() or len(list(directory.iterdir())) >= _MAX_EVIDENCE_FILES:
+            return None
+        accepted = self.directory / "accepted.json"
+        self._replace(
+            f"evidence/{path.name}",
+            msgspec.json.encode(
+                {
+                    "accepted": accepted.read_text("utf-8") if accepted.exists() else None,
+                    "memory": self._read("memory.json", Memory),
+                    "received": document.decode("utf-8", "backslashreplace"),
+                }
+            ),
+        )
+        return path
+
+    def _read(self, name: str, kind: type[_T]) -> _T | None:
+        path = self.directory / name
+        try:
+            file = msgspec.json.decode(path.read_bytes(), type=_File)
+            if file.format != _FORMAT:
+                raise SettingsError(
+                    f"{path} has format {file.format}; this version knows {_FORMAT}.",
+                    next_step="Use the version that wrote it, or a newer one.",
+                )
+            return msgspec.json.decode(file.content, type=kind)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"{path} cannot be read: {error}.",
+                next_step="Restore it. Only as a last resort move the whole directory away: the "
+                "node then forgets what it must not go back behind.",
+            ) from error
+
+    def _write(self, name: str, content: object) -> None:
+        raw = msgspec.Raw(msgspec.json.encode(content))
+        self._replace(name, msgspec.json.encode(_File(format=_FORMAT, content=raw)))
+
+    def _replace(self, name: str, data: bytes) -> None:
+        path = self.directory / name
+        draft = path.with_name(f".{path.name}.new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(draft, flags, 0o600)
+        try:
+            write_all(descriptor, data, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        draft.rename(path)
+        sync_directory(path.parent)
