@@ -20,9 +20,9 @@ MAX_DEPTH = 32
 _MAX_BRACKETS = 200_000
 _MAX_DIGITS = 64
 
-# A string that is not closed reaches to the end, so every position is visited once however
-# hostile the text; the possessive quantifier keeps the engine from trying again.
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
+# A string that is not closed reaches to the end, be it in the midst of an escape, so that every
+# quote begins a match and every position is visited once however hostile the text.
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
