@@ -7,24 +7,31 @@ With `--check` nothing is written and the status is 1 if a page is out of date.
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+import typer
 from pydantic_core import PydanticUndefined
 
+from reef_release.cli import app
 from reef_release.domain.events import EVENT_TYPES, Envelope, EventData
 from reef_release.domain.validation import stream_of
 from reef_release.settings import Settings
+from reef_release.verifiers.registry import VERIFIERS
 
 __all__ = ["PAGES", "main"]
 
 _REFERENCE = Path(__file__).parent / "reference"
 _WORDS = {str: "string", int: "integer", bool: "boolean", msgspec.Raw: "object"}
+_VALUES: dict[Any, str] = {int: "integer", float: "number", Path: "path"}
 _NOTICE = (
     "<!-- Written by docs/generate.py from the code; change the docstrings there instead. -->\n"
 )
@@ -82,10 +89,88 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def verifiers_page() -> str:
+    """Every shipped verifier: whether it is objective, and by which rules it decides."""
+    lines = [
+        "# Verifiers",
+        "",
+        _NOTICE,
+        "A verifier is a pure function of a reply and the task's right answer. A policy names it",
+        "with its version; shipped versions never change and are never removed, so that an old",
+        "verdict can be recomputed for ever. At least one verifier of each part of a",
+        "[policy](policy.md) must be objective: it decides by the right answer alone.",
+        "",
+        "| verifier | objective | passes a reply when |",
+        "| --- | --- | --- |",
+    ]
+    for spec, verifier in VERIFIERS.items():
+        objective = "yes" if verifier.objective else "no"
+        lines.append(f"| [`{spec}`](#{_anchor(spec)}) | {objective} | {verifier.summary} |")
+    for spec, verifier in VERIFIERS.items():
+        module = importlib.import_module(verifier.check.__module__)
+        prose = inspect.cleandoc(module.__doc__ or "").removeprefix(f"{spec}: ")
+        lines += ["", f"## {spec}", "", prose[:1].upper() + prose[1:]]
+    return "\n".join(lines) + "\n"
+
+
+def commands_page() -> str:
+    """Every verb of `reef-release` with its arguments and options."""
+    lines = [
+        "# Commands",
+        "",
+        _NOTICE,
+        "`reef-release VERB --help` says the same. The exit status is 0 when it is done, 1 when",
+        "the answer is no, and 2 for an error, which says what to do next.",
+    ]
+    for path, command in _verbs((), typer.main.get_command(app)):
+        lines += ["", f"## {' '.join(('reef-release', *path))}", "", _summary(command)]
+        rows = [_parameter(each) for each in command.params if "--help" not in each.opts]
+        if rows:
+            lines += ["", "| | value | meaning |", "| --- | --- | --- |", *rows]
+    return "\n".join(lines) + "\n"
+
+
 PAGES: Mapping[Path, Callable[[], str]] = {
+    _REFERENCE / "commands.md": commands_page,
     _REFERENCE / "events.md": events_page,
     _REFERENCE / "settings.md": settings_page,
+    _REFERENCE / "verifiers.md": verifiers_page,
 }
+
+
+def _verbs(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Everything that can be typed, as (words, command)."""
+    inner = getattr(command, "commands", None)
+    if path and (inner is None or command.invoke_without_command):
+        yield path, command
+    for name in sorted(inner or ()):
+        yield from _verbs((*path, name), inner[name])
+
+
+def _summary(command: Any) -> str:
+    return inspect.cleandoc(command.help or "")
+
+
+def _parameter(parameter: Any) -> str:
+    """One row: name, value, meaning."""
+    option = parameter.param_type_name == "option"
+    name = ", ".join(f"`{each}`" for each in parameter.opts) if option else f"`{parameter.name}`"
+    if option and parameter.is_flag:
+        value = "flag"
+    else:
+        kind = parameter.type_descriptor.annotation
+        choices = list(kind) if isinstance(kind, type) and issubclass(kind, Enum) else []
+        value = " or ".join(f"`{each.value}`" for each in choices) or _VALUES.get(kind, "text")
+        if parameter.nargs != 1 or getattr(parameter, "multiple", False):
+            value += ", repeatable"
+        if parameter.required:
+            value += ", required"
+        elif parameter.default not in (None, "") and not callable(parameter.default):
+            value += f", default `{parameter.default}`"
+    meaning = parameter.help or ""
+    if getattr(parameter, "envvar", None):
+        meaning += f" Also `{parameter.envvar}`."
+    return f"| {name} | {value} | {meaning.strip()} |"
 
 
 def _prose(kind: type) -> str:
@@ -93,7 +178,7 @@ def _prose(kind: type) -> str:
 
 
 def _anchor(heading: str) -> str:
-    return heading.lower().replace(".", "")
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _stream(kind: type[EventData]) -> str:
