@@ -119,7 +119,7 @@ def commands_page() -> str:
         "# Commands",
         "",
         _NOTICE,
-        "`reef-release VERB --help` says the same. The exit status is 0 when it is done, 1 when",
+        "The `--help` of every verb says the same. The exit status is 0 when it is done, 1 when",
         "the answer is no, and 2 for an error, which says what to do next.",
     ]
     for path, command in _verbs((), typer.main.get_command(app)):
