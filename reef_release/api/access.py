@@ -1,4 +1,4 @@
-"""Who may do what: tokens become principals, routes name their roles, blobs their readers."""
+"""Who may do what: tokens become principals, and routes name their roles."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from reef_release.api.service import Service
-from reef_release.domain.state import State
 from reef_release.errors import Forbidden, Unauthorized
 from reef_release.tokens import Principal, TokenRole, Tokens
 
-__all__ = ["BlobReaders", "authenticate", "requires"]
+__all__ = ["authenticate", "require_scenario", "requires"]
 
 Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], None]
 
 
 def requires(*roles: TokenRole) -> Guard:
-    """A guard that admits tokens of *roles*, for the scenario in the path if they have one."""
+    """A guard that admits tokens of *roles*.
+
+    A token for one scenario is stopped where the path names another. Routes without a scenario
+    in the path (events, blobs, reports) look at `request.user.scenario` themselves.
+    """
 
     def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
         service: Service = connection.app.state.service
@@ -30,14 +33,20 @@ def requires(*roles: TokenRole) -> Guard:
                 next_step=f"Use a token of role {' or '.join(sorted(roles))}.",
             )
         wanted = connection.path_params.get("scenario")
-        if principal.scenario is not None and wanted != principal.scenario:
-            raise Forbidden(
-                f"This token is for the scenario {principal.scenario!r} alone.",
-                next_step="Use a token of the scenario in the path.",
-            )
+        if wanted is not None:
+            require_scenario(principal, wanted)
         connection.scope["user"] = principal
 
     return guard
+
+
+def require_scenario(principal: Principal, scenario: str) -> None:
+    """Raises `Forbidden` for a token of another scenario."""
+    if principal.scenario not in (None, scenario):
+        raise Forbidden(
+            f"This token is for the scenario {principal.scenario!r} alone.",
+            next_step=f"Use a token for {scenario!r}, or one for all scenarios.",
+        )
 
 
 def authenticate(tokens: Tokens, header: str | None) -> Principal:
@@ -52,42 +61,3 @@ def authenticate(tokens: Tokens, header: str | None) -> Principal:
             next_step="Send the header `Authorization: Bearer TOKEN`.",
         )
     return tokens.verify(token.strip())
-
-
-class BlobReaders:
-    """Which blobs others than the auditor may read: weights, bundles, canaries and schemas.
-
-    Suites hold the gate's answers and trial bodies hold what models replied, so those are
-    named nowhere here and only the audit role reads them.
-    """
-
-    def __init__(self) -> None:
-        self._position = -1
-        self._digests: frozenset[str] = frozenset()
-
-    def may_read(self, principal: Principal, digest: str, state: State) -> bool:
-        """Whether *principal* may read the blob *digest* at this state."""
-        if principal.role is TokenRole.AUDIT:
-            return True
-        if self._position != state.position:
-            self._digests = frozenset(_shared(state))
-            self._position = state.position
-        return digest in self._digests
-
-
-def _shared(state: State) -> set[str]:
-    digests: set[str] = set()
-    secret: set[str] = set()
-    for scenario in state.scenarios.values():
-        digests.add(scenario.schema)
-        secret.update(entry.policy.suite for entry in scenario.policies)
-        for candidate in scenario.candidates.values():
-            digests.update(file.sha256 for file in candidate.submitted.files)
-        for release in scenario.releases.values():
-            digests.add(release.bundle)
-        for gate in scenario.gates.values():
-            secret.update(trial.body for trial in gate.trials if trial.body is not None)
-            if gate.canary is not None:
-                digests.add(gate.canary)
-    # A candidate that lists the suite's digest among its files must not open it.
-    return digests - secret

@@ -9,10 +9,10 @@ from litestar import Litestar
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 
 from reef_release import __version__
-from reef_release.api.access import BlobReaders
 from reef_release.api.problems import problem_plugin
 from reef_release.api.routes import HANDLERS
 from reef_release.api.service import Service, open_service
@@ -35,11 +35,7 @@ def create_app(settings: Settings) -> Litestar:
     return Litestar(
         route_handlers=HANDLERS,
         lifespan=[lifespan],
-        dependencies={
-            "service": Provide(_service, sync_to_thread=False),
-            "blob_readers": Provide(_blob_readers, sync_to_thread=False),
-        },
-        state=State({"blob_readers": BlobReaders()}),
+        dependencies={"service": Provide(_service, sync_to_thread=False)},
         plugins=[problem_plugin()],
         logging_config=None,
         request_max_body_size=_MAX_BODY_BYTES,
@@ -53,6 +49,8 @@ def create_app(settings: Settings) -> Litestar:
                 }
             ),
             security=[{"bearer": []}],
+            # The other pages would load scripts from elsewhere.
+            render_plugins=[JsonRenderPlugin()],
         ),
     )
 
@@ -60,8 +58,3 @@ def create_app(settings: Settings) -> Litestar:
 def _service(state: State) -> Service:
     service: Service = state.service
     return service
-
-
-def _blob_readers(state: State) -> BlobReaders:
-    readers: BlobReaders = state.blob_readers
-    return readers

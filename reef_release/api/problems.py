@@ -27,6 +27,7 @@ _HTTP = {
     405: "method-not-allowed",
     413: "too-large",
     415: "unsupported-media-type",
+    416: "range-not-satisfiable",
 }
 
 

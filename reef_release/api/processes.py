@@ -8,29 +8,29 @@ event, since the second finds its stream moved.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import structlog
 
 from reef_release.api.commands import Commands
 from reef_release.api.heads import SignedHeads
 from reef_release.artifacts import admission
-from reef_release.artifacts.blobs import BlobStore
-from reef_release.artifacts.schema import parse_schema
+from reef_release.artifacts.blobs import BlobReader, BlobStore
+from reef_release.artifacts.schema import MAX_SCHEMA_BYTES, Schema, parse_schema
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
 from reef_release.domain.rule import promotion_reasons
-from reef_release.domain.state import Candidate, Scenario, State
-from reef_release.errors import ReefError
+from reef_release.domain.state import Candidate, Checkpoint, Scenario, State
+from reef_release.errors import ReefError, SettingsError
 from reef_release.projections.live import LiveState
 from reef_release.signing.keys import Role
 
-__all__ = ["ACTOR", "Processes"]
+__all__ = ["ACTOR", "Processes", "read_schema"]
 
 ACTOR = "service"
 _IDLE_S = 1.0
-_SCHEMA_LIMIT_BYTES = 64 * 1024 * 1024
 _log = structlog.get_logger(__name__)
 
 
@@ -46,18 +46,26 @@ class Processes:
         heads: SignedHeads,
         checkpoint_interval_s: float,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._live = live
         self._commands = commands
         self._blobs = blobs
         self._heads = heads
-        self._interval = timedelta(seconds=checkpoint_interval_s)
+        self._interval_s = checkpoint_interval_s
         self._clock = clock
+        self._monotonic = monotonic
+        self._refresh_at: tuple[Checkpoint, float] | None = None
         self._admitting: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def establish_trust(self, anchor: str) -> None:
-        """Put the trust root and its keys into an empty log."""
+        """Put the trust root and its keys into an empty log. Raises `SettingsError`."""
         if self._live.state.root is None:
+            if self._live.state.position >= 0:
+                raise SettingsError(
+                    "The log in this database does not begin with the trust root of this service.",
+                    next_step="Give the key directory that the log was begun with.",
+                )
             await self._append(ev.GLOBAL, ev.RootRotated(version=1, metadata=anchor))
         root = self._live.state.root
         for key in root.keys if root is not None else ():
@@ -77,7 +85,11 @@ class Processes:
         try:
             while True:
                 position = self._live.state.position
-                await self.step()
+                try:
+                    await self.step()
+                except Exception:
+                    # Whatever it is, the next promotion must not wait for a restart.
+                    _log.exception("a step failed")
                 if self._live.state.position == position:
                     await self._live.wait_beyond(position, _IDLE_S)
         finally:
@@ -98,7 +110,7 @@ class Processes:
             await self._commands.append(ACTOR, scenario, data)
         except ReefError as error:
             # Another service took the step, or the log is away; the next round looks again.
-            _log.warning("step not taken", step=data.TYPE, scenario=scenario, why=str(error))
+            _log.info("step not taken", step=data.TYPE, scenario=scenario, why=error.detail)
 
     def _due(self) -> Iterator[tuple[str, EventData]]:
         state = self._live.state
@@ -152,10 +164,23 @@ class Processes:
                     candidate.admitted_position >= covered
                 ):
                     return True
-        if not serving:
-            return False
-        issued = datetime.fromisoformat(state.checkpoints[-1].recorded_at)
-        return self._clock() - issued >= self._interval
+        return serving and self._is_old(state.checkpoints[-1])
+
+    def _is_old(self, checkpoint: Checkpoint) -> bool:
+        """Whether the documents of *checkpoint* are to be replaced by younger ones.
+
+        Ages are measured by this process alone. The wall clock is asked only for a checkpoint
+        that stood there at the start: it may differ from the database's, and one that is ahead
+        must not call every new checkpoint old.
+        """
+        now = self._monotonic()
+        if self._refresh_at is None:
+            age = self._clock() - datetime.fromisoformat(checkpoint.recorded_at)
+            left_s = self._interval_s - max(0.0, age.total_seconds())
+            self._refresh_at = checkpoint, now + max(0.0, left_s)
+        elif self._refresh_at[0] is not checkpoint:
+            self._refresh_at = checkpoint, now + self._interval_s
+        return now >= self._refresh_at[1]
 
     def _start_admissions(self) -> None:
         for key, task in list(self._admitting.items()):
@@ -177,7 +202,7 @@ class Processes:
 
     async def _examine(self, scenario: Scenario, candidate: Candidate) -> EventData:
         submitted = candidate.submitted
-        schema = parse_schema(self._blobs.read_sync(scenario.schema, _SCHEMA_LIMIT_BYTES))
+        schema = await asyncio.to_thread(read_schema, self._blobs, scenario.schema)
         found = await asyncio.to_thread(
             admission.admit,
             submitted.files,
@@ -198,3 +223,8 @@ class Processes:
             tensor_count=found.tensor_count,
             size_bytes=found.size_bytes,
         )
+
+
+def read_schema(blobs: BlobReader, digest: str) -> Schema:
+    """The model schema in blob *digest*; blocks. Raises `BlobMissing`, `BadRequest`."""
+    return parse_schema(blobs.read_sync(digest, MAX_SCHEMA_BYTES))

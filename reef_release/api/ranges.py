@@ -5,40 +5,42 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from litestar import Response
+from litestar.exceptions import HTTPException
 from litestar.response import Stream
+from litestar.status_codes import HTTP_416_REQUESTED_RANGE_NOT_SATISFIABLE
 
 from reef_release.artifacts.blobs import BlobStore
 
 __all__ = ["stream_blob"]
 
-_RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
+_RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 _BINARY = "application/octet-stream"
 
 
-async def stream_blob(
-    blobs: BlobStore, digest: str, headers: Mapping[str, str]
-) -> Stream | Response[bytes]:
+async def stream_blob(blobs: BlobStore, digest: str, headers: Mapping[str, str]) -> Stream:
     """The blob, or the one range that *headers* ask for; 416 for a range outside it.
 
-    A blob never changes, so its digest is its entity tag and `If-Range` needs no date.
+    A blob never changes, so its digest is its entity tag and `If-Range` needs no date. What is
+    no single byte range (several, other units, nonsense) is ignored, as RFC 9110 §14.2 allows.
     """
     size = await blobs.size(digest)
     etag = f'"{digest}"'
     common = {"Accept-Ranges": "bytes", "ETag": etag}
-    wanted = headers.get("range")
-    if wanted is None or headers.get("if-range", etag) != etag:
+    wanted = _RANGE.fullmatch(headers.get("range", "").strip())
+    span = None if wanted is None else _span(*wanted.groups(), size=size)
+    if span is None or headers.get("if-range", etag) != etag:
         return Stream(
             blobs.stream(digest),
             media_type=_BINARY,
             headers={**common, "Content-Length": str(size)},
         )
-    span = _span(wanted, size)
-    if span is None:
-        return Response(
-            b"", status_code=416, headers={**common, "Content-Range": f"bytes */{size}"}
-        )
     start, stop = span
+    if start >= stop:
+        raise HTTPException(
+            f"The blob has {size} bytes; nothing of the range is in it.",
+            status_code=HTTP_416_REQUESTED_RANGE_NOT_SATISFIABLE,
+            headers={**common, "Content-Range": f"bytes */{size}"},
+        )
     return Stream(
         blobs.stream(digest, start, stop),
         status_code=206,
@@ -51,14 +53,10 @@ async def stream_blob(
     )
 
 
-def _span(wanted: str, size: int) -> tuple[int, int] | None:
-    match = _RANGE.fullmatch(wanted.strip())
-    if match is None or match.groups() == ("", ""):
-        return None
-    first, last = match.groups()
+def _span(first: str, last: str, *, size: int) -> tuple[int, int] | None:
+    """[start, stop), empty when nothing of it is in the blob; None for no range at all."""
     if not first:
-        start, stop = max(size - int(last), 0), size
-    else:
-        start = int(first)
-        stop = min(int(last) + 1, size) if last else size
-    return (start, stop) if start < stop else None
+        return (max(size - int(last), 0), size) if last else None
+    if last and int(last) < int(first):
+        return None
+    return int(first), min(int(last) + 1, size) if last else size

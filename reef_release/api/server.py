@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
+import structlog
 import uvicorn
 from litestar import Litestar
 
@@ -14,6 +15,13 @@ from reef_release.settings import Settings
 __all__ = ["serve"]
 
 _GRACE_S = 10
+_LOG_PROCESSORS: list[structlog.typing.Processor] = [
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    # Plain: the pretty one prints local variables, tokens and keys among them.
+    structlog.processors.format_exc_info,
+    structlog.processors.JSONRenderer(),
+]
 
 
 class _Server(uvicorn.Server):
@@ -33,6 +41,7 @@ class _Server(uvicorn.Server):
 def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT. Nothing after this call runs on SIGTERM."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    structlog.configure(processors=_LOG_PROCESSORS)
     app = create_app(settings)
     config = uvicorn.Config(
         app,

@@ -16,6 +16,7 @@ from reef_release.api.documents import Documents
 from reef_release.api.heads import SignedHeads
 from reef_release.api.leases import Leases
 from reef_release.api.processes import Processes
+from reef_release.api.readers import BlobReaders
 from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.domain.state import Scenario, State
 from reef_release.errors import NotFound, SettingsError
@@ -44,6 +45,7 @@ class Service:
     leases: Leases
     tokens: Tokens
     heads: SignedHeads
+    readers: BlobReaders
     stopping: asyncio.Event
 
     @property
@@ -109,6 +111,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 leases=Leases(settings.lease_s),
                 tokens=tokens,
                 heads=heads,
+                readers=BlobReaders(),
                 stopping=asyncio.Event(),
             )
         finally:

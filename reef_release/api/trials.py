@@ -1,4 +1,8 @@
-"""Recording one trial: the raw reply becomes a salted blob, its verdict an event."""
+"""Recording one trial: the raw reply becomes a salted blob, its verdict an event.
+
+What is checked here is the form of what a worker sends; whether the trial counts is for the
+fold, which checks again.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,17 @@ from reef_release.wire import TrialReply, TrialRequest
 __all__ = ["record_trial"]
 
 _FINISHES = frozenset({"length", "stop"})
+_MAX_REPLY_CHARACTERS = 1_000_000
 
 
 async def record_trial(
     service: Service, actor: str, scenario: Scenario, gate: Gate, request: TrialRequest
-) -> Appended:
-    """Store and append one trial of *gate*. Raises `Conflict` when it is not the one due."""
+) -> tuple[Appended, ev.GateTrial]:
+    """Store and append one trial of *gate*.
+
+    Raises `Conflict` when it is not the one due, `BadRequest` for a malformed reply, and
+    `Refused` for a task that was not drawn.
+    """
     due = gate.due()
     if due != (request.slot, request.side, request.attempt):
         raise Conflict(
@@ -33,12 +42,14 @@ async def record_trial(
             next_step="Claim again to see which trial is due.",
         )
     if (request.reply is None) == (request.error is None):
-        raise BadRequest("A trial has either a reply or an error.")
+        raise BadRequest(
+            "A trial has either a reply or an error.", next_step="Send one of the two."
+        )
     body = error = verdict = None
     if request.reply is None:
         error = request.error
     else:
-        _check(request.reply)
+        _check(request.reply, gate.policy.generation.max_new_tokens)
         body = await service.blobs.put_body(_body(gate, request, request.reply))
         if request.reply.finish_reason == "length":
             error = "truncated"
@@ -46,26 +57,30 @@ async def record_trial(
             verdict = service.live.fold.verdict(
                 gate.part.verifiers, request.reply.reply, gate.tasks[request.slot].answer
             )
-    appended, _ = await service.commands.append(
-        actor,
-        scenario.name,
-        ev.GateTrial(
-            gate_id=gate.opened.gate_id,
-            slot=request.slot,
-            side=request.side,
-            attempt=request.attempt,
-            task_id=request.task_id,
-            body=body,
-            error=error,
-            verdict=verdict,
-        ),
+    trial = ev.GateTrial(
+        gate_id=gate.opened.gate_id,
+        slot=request.slot,
+        side=request.side,
+        attempt=request.attempt,
+        task_id=request.task_id,
+        body=body,
+        error=error,
+        verdict=verdict,
     )
-    return appended
+    appended, _ = await service.commands.append(actor, scenario.name, trial)
+    return appended, trial
 
 
-def _check(reply: TrialReply) -> None:
+def _check(reply: TrialReply, max_new_tokens: int) -> None:
     if reply.finish_reason not in _FINISHES:
-        raise BadRequest("finish_reason is stop or length.")
+        raise BadRequest(f"finish_reason is one of {sorted(_FINISHES)}.")
+    if len(reply.token_ids) > max_new_tokens:
+        raise BadRequest(
+            f"{len(reply.token_ids)} tokens; the policy ends a reply after {max_new_tokens}.",
+            next_step="Generate with the policy's settings.",
+        )
+    if len(reply.reply) > _MAX_REPLY_CHARACTERS:
+        raise BadRequest(f"A reply has at most {_MAX_REPLY_CHARACTERS} characters.")
     if not reply.token_ids or len(reply.token_ids) != len(reply.logprobs):
         raise BadRequest(
             f"{len(reply.token_ids)} token ids and {len(reply.logprobs)} log-probabilities.",

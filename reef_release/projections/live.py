@@ -16,7 +16,7 @@ import structlog
 from reef_release.domain.checks import Checks
 from reef_release.domain.fold import Fold
 from reef_release.domain.state import State
-from reef_release.errors import InvalidEvent, Unavailable
+from reef_release.errors import InvalidEvent, ReefError, Unavailable
 from reef_release.log import EventLog
 
 __all__ = ["LiveState"]
@@ -32,7 +32,7 @@ class LiveState:
     def __init__(self, log: EventLog, checks: Checks) -> None:
         self._log = log
         self.fold = Fold(checks)
-        self.broken: InvalidEvent | None = None
+        self.broken: ReefError | None = None
         self._moved = asyncio.Condition()
 
     @classmethod
@@ -93,9 +93,15 @@ class LiveState:
                 async with self._moved:
                     self._moved.notify_all()
         except InvalidEvent as error:
-            # Nothing after such an event can be trusted: keep the last good state, say so in
-            # /readyz, and let every waiting request fail instead of guessing.
-            self.broken = error
-            _log.critical("the log is broken", detail=error.detail)
-            async with self._moved:
-                self._moved.notify_all()
+            await self._break(error)
+        except Exception as error:
+            _log.exception("the fold met a defect")
+            await self._break(InvalidEvent(f"The fold met a defect: {error!r}."))
+
+    async def _break(self, error: ReefError) -> None:
+        # Nothing after such an event can be trusted: keep the last good state, say so in
+        # /readyz, and let every waiting request fail instead of guessing.
+        self.broken = error
+        _log.critical("the log is broken", detail=error.detail)
+        async with self._moved:
+            self._moved.notify_all()

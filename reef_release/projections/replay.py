@@ -22,7 +22,7 @@ from reef_release.errors import Refused, SignatureRejected
 from reef_release.signing import note, root, vsa, weights
 from reef_release.signing import policy as signed_policy
 from reef_release.signing.keys import PublicKey, Role
-from reef_release.verifiers import objective, verdict
+from reef_release.verifiers.registry import is_objective, verdict
 
 __all__ = ["ReplayChecks", "trust_root_of"]
 
@@ -58,7 +58,7 @@ class ReplayChecks(Checks):
         self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]
     ) -> tuple[str, str, Policy]:
         verified = signed_policy.verify_policy(envelope, _public(keys, Role.POLICY))
-        return verified.digest, verified.key_id, parse_policy(verified.payload, objective)
+        return verified.digest, verified.key_id, parse_policy(verified.payload, is_objective)
 
     def decision(
         self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]

@@ -11,7 +11,7 @@ from litestar.params import FromPath
 from litestar.response import Stream
 from litestar.status_codes import HTTP_200_OK, HTTP_201_CREATED, HTTP_202_ACCEPTED
 
-from reef_release.api.access import BlobReaders, requires
+from reef_release.api.access import requires
 from reef_release.api.ranges import stream_blob
 from reef_release.api.service import Service
 from reef_release.artifacts.blobs import check_digest
@@ -59,13 +59,20 @@ async def put_blob(
     if match is None:
         raise BadRequest(
             f"The Content-Range {part!r} is malformed.",
-            next_step="Write `bytes FIRST-LAST/TOTAL`.",
+            next_step="Write `bytes FIRST-LAST/TOTAL`, both ends included.",
+        )
+    first, last, total_bytes = map(int, match.groups())
+    length = request.headers.get("content-length", str(last - first + 1))
+    if not first <= last < total_bytes or length != str(last - first + 1):
+        raise BadRequest(
+            f"The Content-Range {part!r} does not fit itself or the body of {length} bytes.",
+            next_step="Send exactly the bytes from FIRST to LAST, both ends included.",
         )
     upload = await service.blobs.append(
         digest,
         request.stream(),
-        offset=int(match[1]),
-        total_bytes=int(match[3]),
+        offset=first,
+        total_bytes=total_bytes,
         uploader=request.user.name,
     )
     return Response(
@@ -95,13 +102,12 @@ async def get_blob(
     request: Request[Principal, Any, Any],
     digest: FromPath[str],
     service: NamedDependency[Service],
-    blob_readers: NamedDependency[BlobReaders],
-) -> Stream | Response[bytes]:
+) -> Stream:
     """Weights, bundles, canaries and schemas; suites and replies are the audit role's alone."""
     check_digest(digest)
     if not await service.blobs.exists(digest):
         raise NotFound(f"No blob {digest} is stored.")
-    if not blob_readers.may_read(request.user, digest, service.state):
+    if not service.readers.may_read(request.user, digest, service.state):
         raise Forbidden(
             "This blob is for the audit role alone.",
             next_step="Use a token of role audit.",

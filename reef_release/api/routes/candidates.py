@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Annotated, Any
 
 from litestar import Controller, Request, Response, get, post
@@ -17,7 +18,7 @@ from reef_release.api.views import candidate_view
 from reef_release.domain import events as ev
 from reef_release.domain.canonical import decimalise
 from reef_release.domain.reasons import Reason
-from reef_release.domain.weights import candidate_id
+from reef_release.domain.weights import candidate_id, digests_by_path
 from reef_release.errors import BadRequest, Conflict, Forbidden, NotFound, Refused
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import CandidateManifest, CandidatesView, CandidateView
@@ -29,6 +30,7 @@ _READERS = requires(
 )
 _ADMISSION_WAIT_S = 60.0
 _MAX_FILES = 1000
+_CHANNEL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class CandidateController(Controller):
@@ -63,16 +65,21 @@ class CandidateController(Controller):
                 next_step="The operator submits the origin.",
             )
         submitted = await _submission(service, data)
-        known = found.candidates.get(submitted.candidate_id)
-        if known is None:
-            await service.commands.append(request.user.name, scenario, submitted)
-        elif known.submitted != submitted:
+        identity = submitted.candidate_id
+        if identity not in found.candidates:
+            try:
+                await service.commands.append(request.user.name, scenario, submitted)
+            except Conflict:
+                # The same submission, sent twice at once, came first; compare it below.
+                if identity not in found.candidates:
+                    raise
+        if found.candidates[identity].submitted != submitted:
             raise Conflict(
-                f"The same files were submitted before, as candidate {submitted.candidate_id}, "
+                f"The same files were submitted before, as candidate {identity}, "
                 "with other details.",
                 next_step="A candidate is its files; change them, or use the first submission.",
             )
-        return await _admission(service, scenario, submitted.candidate_id, wait)
+        return await _admission(service, scenario, identity, wait)
 
     @get(guards=[_READERS], summary="List candidates")
     async def index(
@@ -107,23 +114,13 @@ class CandidateController(Controller):
 async def _submission(service: Service, manifest: CandidateManifest) -> ev.CandidateSubmitted:
     if not 1 <= len(manifest.files) <= _MAX_FILES:
         raise BadRequest(f"A candidate has from 1 to {_MAX_FILES} files.")
-    files = {file.path: file.sha256 for file in manifest.files}
-    if len(files) != len(manifest.files):
-        raise Refused(
-            "The manifest is refused.",
-            reasons=[Reason(code="duplicate-file", message="a file name stands twice")],
+    if not _CHANNEL.fullmatch(manifest.channel):
+        raise BadRequest(
+            f"{manifest.channel[:80]!r} is no name for a channel.",
+            next_step="Use lowercase letters, digits, dots, dashes and underscores.",
         )
-    identity = candidate_id(files)
-    reasons = []
-    for file in manifest.files:
-        if not await service.blobs.exists(file.sha256):
-            reasons.append(
-                Reason(code="missing-blob", message="upload this file first", where=file.path)
-            )
-        elif await service.blobs.size(file.sha256) != file.size_bytes:
-            reasons.append(
-                Reason(code="size", message="the blob has another length", where=file.path)
-            )
+    identity = candidate_id(digests_by_path((file.path, file.sha256) for file in manifest.files))
+    reasons = [reason for file in manifest.files for reason in await _file_reasons(service, file)]
     if reasons:
         raise Refused("The manifest is refused; nothing was recorded.", reasons=reasons)
     return ev.CandidateSubmitted(
@@ -139,6 +136,18 @@ async def _submission(service: Service, manifest: CandidateManifest) -> ev.Candi
         seed=manifest.seed,
         files=sorted(manifest.files, key=lambda file: file.path),
     )
+
+
+async def _file_reasons(service: Service, file: ev.FileEntry) -> list[Reason]:
+    if not await service.blobs.exists(file.sha256):
+        return [Reason(code="missing-blob", message="upload this file first", where=file.path)]
+    if service.readers.is_secret(file.sha256, service.state):
+        message = "this is gate material, not a file of a model"
+        return [Reason(code="secret-blob", message=message, where=file.path)]
+    size_bytes = await service.blobs.size(file.sha256)
+    if size_bytes != file.size_bytes:
+        return [Reason(code="size", message=f"the blob has {size_bytes} bytes", where=file.path)]
+    return []
 
 
 async def _admission(

@@ -42,30 +42,31 @@ async def current_document(
 
     With `wait`, the answer waits at most that many seconds for another document.
     """
-    known = request.headers.get("if-none-match", "")
-    document = service.documents.get(scenario, channel)
-    if wait and (document is None or document.etag == known):
-        document = await _changed(service, scenario, channel, known, wait)
+    service.scenario(scenario)
+    known = {tag.strip() for tag in request.headers.get("if-none-match", "").split(",")}
+    document = await _wanted(service, scenario, channel, known, wait)
     if document is None:
-        service.scenario(scenario)
         raise NotFound(
             f"Nothing was promoted in channel {channel!r} of {scenario!r} yet.",
             next_step="Poll again, or with ?wait=30.",
         )
     headers = {"ETag": document.etag, "Cache-Control": "no-cache"}
-    if document.etag == known:
+    if document.etag in known:
         return Response(b"", status_code=HTTP_304_NOT_MODIFIED, headers=headers)
     return Response(document.body, headers=headers)
 
 
-async def _changed(
-    service: Service, scenario: str, channel: str, known: str, wait_s: float
+async def _wanted(
+    service: Service, scenario: str, channel: str, known: set[str], wait_s: float
 ) -> Document | None:
-    deadline = asyncio.get_running_loop().time() + wait_s
+    """The document, as soon as it is none of the *known* ones, at the latest after *wait_s*."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
     while True:
         document = service.documents.get(scenario, channel)
-        left = deadline - asyncio.get_running_loop().time()
-        changed = document is not None and document.etag != known
-        if changed or left <= 0 or service.stopping.is_set():
+        left_s = deadline - loop.time()
+        if document is not None and document.etag not in known:
             return document
-        await service.wait_beyond(service.state.position, left)
+        if left_s <= 0 or service.stopping.is_set():
+            return document
+        await service.wait_beyond(service.state.position, left_s)

@@ -27,7 +27,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.rule import gate_opening_reasons
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.domain.suite import draw_seed
-from reef_release.errors import Conflict, NotFound
+from reef_release.errors import Conflict, NotFound, Refused
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import (
     ClaimRequest,
@@ -71,7 +71,10 @@ class GateController(Controller):
         for channel in found.channels():
             gate = found.open_gate(channel)
             if gate is None:
-                gate = await _open_next(service, request.user.name, found, channel)
+                try:
+                    gate = await _open_next(service, request.user.name, found, channel)
+                except Conflict:
+                    gate = found.open_gate(channel)  # another worker was first
             if gate is None:
                 continue
             lease = service.leases.take(f"{scenario}/{gate.opened.gate_id}", data.worker)
@@ -94,10 +97,8 @@ class GateController(Controller):
         """
         found = service.scenario(scenario)
         gate = _gate(found, gate_id)
-        appended = await record_trial(service, request.user.name, found, gate, data)
-        return TrialView(
-            position=appended.position, trial=summary_of(gate.trials[-1]), due=due_view(gate)
-        )
+        appended, trial = await record_trial(service, request.user.name, found, gate, data)
+        return TrialView(position=appended.position, trial=summary_of(trial), due=due_view(gate))
 
     @post("/{gate_id:str}/decision", summary="Post the signed decision")
     async def post_decision(
@@ -116,6 +117,11 @@ class GateController(Controller):
                 f"Gate {gate_id} "
                 + (f"ended as {gate.outcome}." if gate.outcome else "still waits for trials."),
                 next_step="Claim again to see what is due.",
+            )
+        if data.canary is not None and not await service.blobs.exists(data.canary):
+            raise Refused(
+                f"The canary blob {data.canary} is not stored.",
+                next_step="Upload it to /reef/blobs first.",
             )
         kind = _DECISIONS[outcome]
         appended, _ = await service.commands.append(

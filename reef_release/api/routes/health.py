@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from litestar import Response, get
@@ -11,6 +12,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily
 
 from reef_release.api.service import Service
+from reef_release.domain.state import State
+from reef_release.errors import ReefError
 
 __all__ = ["HEALTH_HANDLERS"]
 
@@ -30,16 +33,29 @@ async def readyz(service: NamedDependency[Service]) -> Response[dict[str, Any]]:
     if not problem:
         try:
             head = await service.log.head()
-        except Exception as error:
-            problem = f"the event log is away: {error}"
+        except ReefError as error:
+            problem = error.detail
     body = {
         "status": "unavailable" if problem else "ok",
         "detail": problem,
         "position": service.state.position,
         "head": head,
         "violations": len(service.state.violations),
+        "last_violation": _last_violation(service.state),
     }
     return Response(body, status_code=HTTP_503_SERVICE_UNAVAILABLE if problem else 200)
+
+
+def _last_violation(state: State) -> dict[str, Any] | None:
+    """Where to look in the log; what stands there is for those who may read it."""
+    if not state.violations:
+        return None
+    last = state.violations[-1]
+    return {
+        "position": last.position,
+        "type": last.type,
+        "codes": sorted({reason.code for reason in last.reasons}),
+    }
 
 
 @get("/metrics", summary="Metrics in Prometheus text form")
@@ -60,6 +76,10 @@ class _StateCollector:
         state = self._service.state
         position = GaugeMetricFamily("reef_log_position", "Position of the last folded event")
         position.add_metric([], state.position)
+        broken = GaugeMetricFamily(
+            "reef_log_broken", "1 when the fold has stopped at an event that it cannot read"
+        )
+        broken.add_metric([], float(self._service.live.broken is not None))
         violations = GaugeMetricFamily(
             "reef_log_violations", "Events in the log that broke a rule and have no effect"
         )
@@ -86,9 +106,17 @@ class _StateCollector:
             for channel, history in scenario.pointers.items():
                 last = history[-1]
                 pointer.add_metric([name, channel, last.release_id], last.position)
+        expiry = GaugeMetricFamily(
+            "reef_document_expiry_seconds",
+            "Unix time at which the current document ends; nodes stop moving then",
+            labels=["scenario", "channel"],
+        )
+        lifetime_s = self._service.settings.document_lifetime_s
         for (name, channel), current in state.current.items():
             serial.add_metric([name, channel], current.serial)
-        return [position, violations, candidates, gates, pointer, held, serial]
+            issued = datetime.fromisoformat(current.issued_at)
+            expiry.add_metric([name, channel], issued.timestamp() + lifetime_s)
+        return [position, broken, violations, candidates, gates, pointer, held, serial, expiry]
 
 
 def _count(family: GaugeMetricFamily, scenario: str, values: list[str]) -> None:

@@ -15,11 +15,12 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
-from reef_release.api.access import requires
+from reef_release.api.access import require_scenario, requires
 from reef_release.api.service import Service
 from reef_release.api.tiles import parse_tile_path
+from reef_release.domain.events import GLOBAL
 from reef_release.domain.merkle import HASH_BYTES, TILE_HEIGHT, TILE_WIDTH
-from reef_release.errors import BadRequest, NotFound
+from reef_release.errors import BadRequest, Forbidden, NotFound
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import ConsistencyView, EventsView, InclusionView
 
@@ -32,7 +33,7 @@ _BINARY = "application/octet-stream"
 
 
 class EventController(Controller):
-    """Events in log order. A token for one scenario sees that one and the global events."""
+    """Events in log order. A token for one scenario sees that one, or, if asked, the global."""
 
     path = "/reef/events"
     guards = (_READERS,)
@@ -49,12 +50,11 @@ class EventController(Controller):
     ) -> EventsView:
         """Events after position `after`, as stored (canonical JSON of the envelope)."""
         only = _only(request.user, scenario)
-        stored = await service.log.read(after=after, limit=limit, scenario=only, type=event_type)
+        # Before the read: whatever the read left out came later than this.
         head = service.state.position
-        if len(stored) == limit:
-            next_after = stored[-1].position
-        else:
-            next_after = max(head, after, stored[-1].position if stored else -1)
+        stored = await service.log.read(after=after, limit=limit, scenario=only, type=event_type)
+        last = stored[-1].position if stored else after
+        next_after = last if len(stored) == limit else max(head, last)
         return EventsView(
             events=[msgspec.Raw(event.body) for event in stored],
             next_after=next_after,
@@ -94,9 +94,22 @@ class LogController(Controller):
         return service.heads.signed()
 
     @get("/tile/{tile:path}", summary="One tile of the tree", media_type=_BINARY)
-    async def tile(self, tile: FromPath[str], service: NamedDependency[Service]) -> bytes:
-        """`LEVEL/INDEX[.p/WIDTH]` gives hashes, `entries/INDEX[.p/WIDTH]` the events."""
+    async def tile(
+        self,
+        request: Request[Principal, Any, Any],
+        tile: FromPath[str],
+        service: NamedDependency[Service],
+    ) -> bytes:
+        """`LEVEL/INDEX[.p/WIDTH]` gives hashes, `entries/INDEX[.p/WIDTH]` the events.
+
+        Entries are of all scenarios, so a token for one of them gets hashes alone.
+        """
         wanted = parse_tile_path(tile)
+        if wanted.level is None and request.user.scenario is not None:
+            raise Forbidden(
+                f"This token is for the scenario {request.user.scenario!r} alone.",
+                next_step="Read its events at /reef/events.",
+            )
         tree = service.state.tree
         start = wanted.index * TILE_WIDTH
         if start + wanted.width > tree.size >> (TILE_HEIGHT * (wanted.level or 0)):
@@ -153,17 +166,11 @@ class LogController(Controller):
 
 
 def _only(principal: Principal, scenario: str | None) -> str | None:
-    if principal.scenario is None or scenario is not None:
-        return _checked(principal, scenario)
-    return principal.scenario
-
-
-def _checked(principal: Principal, scenario: str | None) -> str | None:
-    if principal.scenario not in (None, scenario) and scenario != "_":
-        raise BadRequest(
-            f"This token is for the scenario {principal.scenario!r} alone.",
-            next_step="Leave `scenario` out, or name that one or `_` for global events.",
-        )
+    """The scenario to read: the one asked for, or all that the token may see."""
+    if scenario is None:
+        return principal.scenario
+    if scenario != GLOBAL:
+        require_scenario(principal, scenario)
     return scenario
 
 

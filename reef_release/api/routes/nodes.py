@@ -8,10 +8,10 @@ from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from reef_release.api.access import requires
+from reef_release.api.access import require_scenario, requires
 from reef_release.api.service import Service
 from reef_release.domain import events as ev
-from reef_release.errors import BadRequest, Forbidden
+from reef_release.errors import BadRequest
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import NodeReport, WrittenView
 
@@ -30,8 +30,7 @@ async def report_node(
     service: NamedDependency[Service],
 ) -> WrittenView:
     """The digest of what was really loaded, or the reasons for refusing."""
-    if request.user.scenario not in (None, data.scenario):
-        raise Forbidden(f"This token is for the scenario {request.user.scenario!r} alone.")
+    require_scenario(request.user, data.scenario)
     service.scenario(data.scenario)
     event: ev.EventData
     if data.reasons:

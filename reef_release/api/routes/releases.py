@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Controller, Request, Response, get, post
+from litestar import Controller, Request, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, RawBody
 from litestar.response import Stream
@@ -17,7 +17,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.canonical import canonical_json
 from reef_release.domain.gate import Gate
 from reef_release.domain.state import Release, Scenario
-from reef_release.errors import BadRequest, NotFound, PayloadTooLarge
+from reef_release.errors import Conflict, Forbidden, NotFound, PayloadTooLarge
 from reef_release.signing.keys import PublicKey, Role
 from reef_release.signing.weights import verify_bundle
 from reef_release.tokens import Principal, TokenRole
@@ -127,12 +127,14 @@ class ReleaseController(Controller):
         release_id: FromPath[str],
         path: FromPath[str],
         service: NamedDependency[Service],
-    ) -> Stream | Response[bytes]:
+    ) -> Stream:
         """Streamed; `Range` resumes."""
         found = service.scenario(scenario)
         release = _release(found, release_id)
         for file in found.candidates[release.release_id].submitted.files:
             if file.path == path:
+                if service.readers.is_secret(file.sha256, service.state):
+                    raise Forbidden(f"The file {path!r} is gate material, not weights.")
                 return await stream_blob(service.blobs, file.sha256, request.headers)
         raise NotFound(f"Release {release_id} has no file {path!r}.")
 
@@ -154,7 +156,7 @@ def _passed_gate(scenario: Scenario, release_id: str) -> Gate:
     for gate_id in reversed(candidate.gates):
         if scenario.gates[gate_id].outcome == "passed":
             return scenario.gates[gate_id]
-    raise BadRequest(
+    raise Conflict(
         f"No gate of candidate {release_id} has passed.",
         next_step="Only weights whose gate passed are signed.",
     )

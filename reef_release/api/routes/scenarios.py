@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from anyio import to_thread
 from litestar import Controller, Request, get, post, put
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from reef_release.api.access import requires
+from reef_release.api.access import require_scenario, requires
+from reef_release.api.processes import read_schema
 from reef_release.api.service import Service
 from reef_release.api.views import scenario_view
 from reef_release.domain import events as ev
-from reef_release.errors import BadRequest, Forbidden, Refused
+from reef_release.errors import BadRequest, Refused
 from reef_release.signing.keys import PublicKey, Role
 from reef_release.signing.policy import verify_policy
 from reef_release.tokens import Principal, TokenRole
@@ -62,13 +64,14 @@ async def create_scenario(
     The policy must be signed by the policy key, name an uploaded suite, and contain an
     objective verifier in both parts.
     """
-    if request.user.scenario not in (None, data.name):
-        raise Forbidden(f"This token is for the scenario {request.user.scenario!r} alone.")
+    require_scenario(request.user, data.name)
     if not await service.blobs.exists(data.schema):
         raise Refused(
             f"The schema blob {data.schema} is not stored.",
             next_step="Upload it to /reef/blobs first.",
         )
+    # A schema that cannot be read would leave every candidate waiting for its admission.
+    await to_thread.run_sync(read_schema, service.blobs, data.schema)
     await service.commands.append(
         request.user.name,
         data.name,

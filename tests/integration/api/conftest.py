@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from reef_release.api.app import create_app
-from reef_release.api.service import Service
 from tests.databases import Database
 from tests.integration.api.story import Site, Story
 
@@ -20,9 +19,12 @@ from tests.integration.api.story import Site, Story
 async def open_story(site: Site, **settings: Any) -> AsyncIterator[Story]:
     """A service of *site* in this event loop, and its story."""
     app = create_app(site.settings(**settings))
-    async with app.lifespan(), httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://reef", timeout=30
-    ) as http:
+    async with (
+        app.lifespan(),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://reef", timeout=30
+        ) as http,
+    ):
         story = Story(site=site, http=http)
         yield story
 

@@ -94,7 +94,7 @@ class Site:
         return schema_bytes(model_schema(directory))
 
 
-class Problem(Exception):  # noqa: N818 - the name of RFC 9457
+class Problem(Exception):
     """An answer of 400 or above, for tests that expect it."""
 
     def __init__(self, response: httpx.Response) -> None:
@@ -192,9 +192,7 @@ class Story:
 
     async def upload(self, files: Mapping[str, bytes], role: str = "train") -> list[FileEntry]:
         return [
-            FileEntry(
-                path=path, sha256=await self.put_blob(content, role), size_bytes=len(content)
-            )
+            FileEntry(path=path, sha256=await self.put_blob(content, role), size_bytes=len(content))
             for path, content in files.items()
         ]
 
