@@ -7,7 +7,7 @@ with statuses only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,9 +16,12 @@ from reef_release.artifacts.errors import OffsetConflict
 from reef_release.domain.reasons import Reason
 from reef_release.errors import ReefError
 
-__all__ = ["BadAnswer", "error_from"]
+__all__ = ["BadAnswer", "decoded", "error_from"]
 
+_T = TypeVar("_T")
 _MAX_TEXT = 2000
+# msgspec answers JSON that is nested too deeply with a RecursionError of its own.
+_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _BY_STATUS: dict[int, type[ReefError]] = {
     400: errors.BadRequest,
     401: errors.Unauthorized,
@@ -49,6 +52,17 @@ class _Problem(msgspec.Struct):
     offset: int | None = None
 
 
+def decoded(body: bytes, kind: type[_T]) -> _T:
+    """The *kind* in *body*. Raises `BadAnswer`."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except _MALFORMED as error:
+        raise BadAnswer(
+            f"The answer is no {kind.__name__.strip('_')}: {error}.",
+            next_step="Check that the URL is right, and that both sides have one version.",
+        ) from error
+
+
 def error_from(status: int, body: bytes, retry_after_s: float | None = None) -> ReefError:
     """The error that an answer with *status* (400 or above) and *body* stands for.
 
@@ -56,7 +70,7 @@ def error_from(status: int, body: bytes, retry_after_s: float | None = None) -> 
     """
     try:
         found = msgspec.json.decode(body, type=_Problem)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _MALFORMED:
         found = _Problem(detail=body[:_MAX_TEXT].decode("utf-8", "replace").strip())
     name = found.type.replace("/", ":").rpartition(":")[2]
     detail = found.detail or found.title or f"The answer has status {status}."

@@ -23,7 +23,7 @@ from reef_release import wire
 from reef_release.artifacts.collector import collect
 from reef_release.artifacts.errors import DigestMismatch
 from reef_release.client import blobs
-from reef_release.client.errors import BadAnswer
+from reef_release.client.errors import BadAnswer, decoded
 from reef_release.client.transport import Answer, Retry, Transport
 from reef_release.domain.canonical import canonical_json, parse_json, sha256_hex
 from reef_release.domain.events import FileEntry
@@ -142,7 +142,7 @@ class ReefClient:
             idempotent=True,
             wait_s=wait_s,
         )
-        return _decoded(answer, wire.CandidateView)
+        return decoded(answer.body, wire.CandidateView)
 
     def candidates(self, scenario: str, status: str | None = None) -> list[wire.CandidateView]:
         """The candidates of a scenario, all or those of one *status*, in order of submission."""
@@ -162,7 +162,7 @@ class ReefClient:
     def claim_gate(self, scenario: str, worker: str) -> wire.GateAssignment | None:
         """A gate to work on; None when there is none now."""
         answer = self._post(_scenario(scenario, "gates", "claim"), wire.ClaimRequest(worker=worker))
-        return None if answer.status == 204 else _decoded(answer, wire.GateAssignment)
+        return None if answer.status == 204 else decoded(answer.body, wire.GateAssignment)
 
     def post_trial(self, scenario: str, gate_id: str, trial: wire.TrialRequest) -> wire.TrialView:
         """Record one trial."""
@@ -186,7 +186,7 @@ class ReefClient:
             limit_bytes=_VIEW_BYTES,
             idempotent=True,
         )
-        return _decoded(answer, wire.LeaseView)
+        return decoded(answer.body, wire.LeaseView)
 
     # Releases
 
@@ -215,7 +215,7 @@ class ReefClient:
             headers=_JSON,
             body=bundle,
         )
-        return _decoded(answer, wire.WrittenView)
+        return decoded(answer.body, wire.WrittenView)
 
     def download_release_file(
         self,
@@ -376,7 +376,9 @@ class ReefClient:
         )
 
     def _get(self, path: str, kind: type[_T], params: Mapping[str, str | int] | None = None) -> _T:
-        return _decoded(self._http.call("GET", path, limit_bytes=_VIEW_BYTES, params=params), kind)
+        return decoded(
+            self._http.call("GET", path, limit_bytes=_VIEW_BYTES, params=params).body, kind
+        )
 
     def _bytes(self, path: str, limit_bytes: int = _DOCUMENT_BYTES) -> bytes:
         return self._http.call("GET", path, limit_bytes=limit_bytes).body
@@ -400,7 +402,7 @@ class ReefClient:
             body=msgspec.json.encode(request),
             idempotent=False,
         )
-        return _decoded(answer, kind)
+        return decoded(answer.body, kind)
 
     def _reason(self, path: str, reason: str) -> wire.WrittenView:
         return self._send("POST", path, wire.ReasonRequest(reason=reason), wire.WrittenView)
@@ -412,16 +414,6 @@ def _path(*segments: str) -> str:
 
 def _scenario(scenario: str, *segments: str) -> str:
     return _path("reef", "scenarios", scenario, *segments)
-
-
-def _decoded(answer: Answer, kind: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(answer.body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadAnswer(
-            f"The answer is no {kind.__name__}: {error}.",
-            next_step="Check that this URL is the service's, and that both have one version.",
-        ) from error
 
 
 def _canonical(event: bytes) -> bytes:

@@ -176,8 +176,16 @@ class Transport:
                         f"{method} {path} came encoded as {encoding!r}, which nobody asked for.",
                         next_step="Switch compression off between client and service.",
                     )
-                if response.status_code >= 400 and response.status_code not in accept:
+                status = response.status_code
+                if status >= 400 and status not in accept:
                     raise _raised(response, time.monotonic() + self.timeout_s)
+                if 300 <= status < 400 and status != 304:
+                    # Followed, it would carry the token to whoever the answer names.
+                    raise BadAnswer(
+                        f"{method} {path} is redirected to "
+                        f"{response.headers.get('location', '')[:200]!r}.",
+                        next_step="Give the URL that the service really has.",
+                    )
                 yield response
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise self._unanswered(method, path, error, unsent=True) from error

@@ -44,7 +44,7 @@ def parse_canaries(blob: bytes, prompts: Sequence[str]) -> tuple[Canary, ...]:
     """
     try:
         canaries = msgspec.json.decode(blob, type=_Record).canaries
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _refused(f"the canary record cannot be read: {error}") from error
     if [canary.prompt for canary in canaries] != list(prompts):
         raise _refused("the canary record is not over the policy's prompts")

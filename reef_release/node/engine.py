@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import httpx
 import msgspec
 
-from reef_release.client.errors import BadAnswer
+from reef_release.client.errors import decoded
 from reef_release.client.transport import Retry, Transport
 
 __all__ = ["Engine", "EngineHealth", "HttpEngine", "LoadedFiles"]
@@ -94,7 +94,7 @@ class HttpEngine:
     def health(self) -> EngineHealth:
         """See `Engine.health`."""
         answer = self._http.call("GET", "/health", limit_bytes=_ANSWER_BYTES)
-        return _decoded(answer.body, EngineHealth)
+        return decoded(answer.body, EngineHealth)
 
     def _post(self, path: str, body: dict[str, Any], kind: type[_T], wait_s: float = 0.0) -> _T:
         # Loading the same files again and scoring again change nothing, so both may be repeated.
@@ -107,14 +107,4 @@ class HttpEngine:
             idempotent=True,
             wait_s=wait_s,
         )
-        return _decoded(answer.body, kind)
-
-
-def _decoded(body: bytes, kind: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadAnswer(
-            f"The engine's answer is no {kind.__name__.strip('_')}: {error}.",
-            next_step="Check that the engine's URL is right.",
-        ) from error
+        return decoded(answer.body, kind)

@@ -13,14 +13,12 @@ import msgspec
 
 from reef_release.domain.reasons import Reason
 from reef_release.errors import ReefError
-from reef_release.node import grounds as rules
-from reef_release.node.canary import parse_canaries
 from reef_release.node.config import NodeConfig
 from reef_release.node.grounds import Finding
+from reef_release.node.rejudge import judge_again
 from reef_release.node.releases import Releases
 from reef_release.node.trusted import Trusted
 from reef_release.node.vault import Served, Vault
-from reef_release.verifiers.registry import is_objective
 
 __all__ = ["Explanation", "explain"]
 
@@ -80,11 +78,8 @@ def explain(
 
 def _findings(config: NodeConfig, trusted: Trusted, served: Served) -> list[Finding]:
     memory, root = trusted.memory, trusted.root
-    opened = trusted.reopen(served.document.encode("utf-8"))
-    grounds = rules.verify(
-        served.material, opened.document, opened.checkpoint, trusted.chain, is_objective
-    )
-    canaries = parse_canaries(served.canaries.encode("utf-8"), grounds.canary_prompts)
+    again = judge_again(trusted, served)
+    opened, grounds = again.opened, again.grounds
     Releases(config.state).verified(grounds.release_id, grounds.files)
     return [
         Finding(
@@ -103,7 +98,7 @@ def _findings(config: NodeConfig, trusted: Trusted, served: Served) -> list[Find
         ),
         Finding(
             rule="the engine computed what the gate had measured",
-            found=f"{served.canary_difference} nats at most over {len(canaries)} canaries, "
+            found=f"{served.canary_difference} nats at most over {len(again.canaries)} canaries, "
             f"{config.canary_tolerance} allowed, at {served.loaded_at}",
         ),
     ]

@@ -22,9 +22,9 @@ from reef_release.node import grounds as rules
 from reef_release.node.canary import CANARY_LIMIT_BYTES, Canary, parse_canaries
 from reef_release.node.config import NodeConfig
 from reef_release.node.engine import Engine
-from reef_release.node.grounds import Grounds, Material
 from reef_release.node.loading import load
 from reef_release.node.material import gather
+from reef_release.node.rejudge import judge_again
 from reef_release.node.releases import Releases
 from reef_release.node.trusted import EQUIVOCATIONS, Opened, Trusted
 from reef_release.node.vault import Served, Vault
@@ -180,7 +180,9 @@ class Node:
         if self._barred is not None and self._barred[0] == document.pointer_position:
             raise self._barred[1]
         material = gather(self._client, document, opened.checkpoint.size)
-        grounds = self._judge(material, opened)
+        grounds = rules.verify(
+            material, document, opened.checkpoint, self._trusted.chain, is_objective
+        )
         self._trusted.accept_pointer(document)
         self._vault.save_memory(self._trusted.memory)
         blob = self._client.read_blob(grounds.canary, CANARY_LIMIT_BYTES)
@@ -219,11 +221,6 @@ class Node:
         _log.info("release served", release=served.release_id, serial=served.serial)
         self._releases.prune({served.release_id, *([before.release_id] if before else [])})
 
-    def _judge(self, material: Material, opened: Opened) -> Grounds:
-        return rules.verify(
-            material, opened.document, opened.checkpoint, self._trusted.chain, is_objective
-        )
-
     def _load(self, release_id: str, files: Sequence[FileEntry], canaries: Sequence[Canary]) -> str:
         directory = self._releases.verified(release_id, files)
         # From here on the engine may hold anything, until the canaries have agreed.
@@ -252,10 +249,8 @@ class Node:
         if health.loaded and health.release_id == served.release_id == self._in_use:
             return
         self._in_use = None
-        opened = self._trusted.reopen(served.document.encode("utf-8"))
-        grounds = self._judge(served.material, opened)
-        canaries = parse_canaries(served.canaries.encode("utf-8"), grounds.canary_prompts)
-        self._load(served.release_id, grounds.files, canaries)
+        again = judge_again(self._trusted, served)
+        self._load(again.grounds.release_id, again.grounds.files, again.canaries)
 
     def _report(self, standing: Standing) -> None:
         """Tell the service what changed; said again until it heard."""
