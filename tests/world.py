@@ -20,7 +20,7 @@ import copy
 import json
 import struct
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -52,11 +52,23 @@ from reef_release.signing.root import create_root
 from reef_release.signing.vsa import sign_decision
 from reef_release.signing.weights import sign_bundle
 
-__all__ = ["ORIGIN", "SCENARIO", "World", "facts", "safetensors", "suite_lines"]
+__all__ = [
+    "CHANNEL",
+    "ORIGIN",
+    "SCENARIO",
+    "World",
+    "WorldSource",
+    "byte_logprobs",
+    "facts",
+    "safetensors",
+    "suite_lines",
+    "text_tokens",
+]
 
 ORIGIN = "reef.test/log"
 SCENARIO = "homework"
 CHANNEL = "stable"
+CANARY_PROMPT = "What is 2 + 2?"
 SERVICE_ROLES = (Role.RELEASE, Role.GATE, Role.POLICY, Role.LOG, Role.POINTER)
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -79,6 +91,17 @@ def suite_lines(count: int = 30, first: int = 0) -> bytes:
         + b"\n"
         for n in range(first, first + count)
     )
+
+
+def text_tokens(text: str) -> list[int]:
+    """The world's tokenizer: one token per byte."""
+    return list(text.encode())
+
+
+def byte_logprobs(weights_sha256: str, token_ids: Sequence[int]) -> list[float]:
+    """The world's language model: log-probabilities that depend on weights, token and place."""
+    number = int(weights_sha256[:8], 16)
+    return [-((number + 7 * token + place) % 97 + 1) / 64 for place, token in enumerate(token_ids)]
 
 
 def facts(state: State) -> dict[str, Any]:
@@ -317,7 +340,7 @@ class World:
             "name": "homework",
             "suite": self.suite,
             "generation": {"temperature": "0.7", "max_new_tokens": 64},
-            "canaries": ["What is 2 + 2?"],
+            "canaries": [CANARY_PROMPT],
             "standard": part,
             "bootstrap": part,
             "max_errors": 2,
@@ -446,19 +469,22 @@ class World:
         gate = self.gate_of(gate_id)
         due = gate.due()
         assert due is not None, "no trial is due"
-        slot, side, attempt = due
+        slot, side, _ = due
         task = gate.tasks[slot]
         answer = task.answer if mark == "+" else str(int(task.answer) + 1)
+        reply = f"The answer is {answer}."
         release = gate.opened.candidate_id if side == "candidate" else gate.opened.base
+        assert release is not None
+        tokens = text_tokens(reply)
         fields: dict[str, Any] = {
             "task_id": task.id,
             "side": side,
             "release_id": release,
             "sampling_seed": sampling_seed(bytes.fromhex(gate.opened.seed), slot),
-            "prompt_token_ids": [1, 2, 3 + attempt],
-            "token_ids": [4, 5],
-            "logprobs": [-0.25, -1.5],
-            "reply": f"The answer is {answer}.",
+            "prompt_token_ids": text_tokens(task.question),
+            "token_ids": tokens,
+            "logprobs": byte_logprobs(self.weights_of(release), tokens),
+            "reply": reply,
             "finish_reason": "length" if mark == "t" else "stop",
         }
         return TrialBody(**(fields | changes))
@@ -501,13 +527,19 @@ class World:
                 return
             self.append(self.trial(gate_id, mark), actor="gate-worker")
 
-    def canary(self) -> str:
-        """Digest of a canary blob."""
+    def weights_of(self, release: str) -> str:
+        """Digest of a release's model file."""
+        files = self.scenario.candidates[release].submitted.files
+        return next(file.sha256 for file in files if file.path.endswith(".safetensors"))
+
+    def canary(self, release: str) -> str:
+        """Digest of the canary blob of a release."""
+        tokens = text_tokens("4")
         entry = {
-            "prompt": "What is 2 + 2?",
-            "prompt_token_ids": [1, 2],
-            "token_ids": [4],
-            "logprobs": [-0.5],
+            "prompt": CANARY_PROMPT,
+            "prompt_token_ids": text_tokens(CANARY_PROMPT),
+            "token_ids": tokens,
+            "logprobs": byte_logprobs(self.weights_of(release), tokens),
         }
         return self.blobs.put_bytes_sync(json.dumps({"canaries": [entry]}).encode())
 
@@ -522,7 +554,7 @@ class World:
         gate = self.gate_of(gate_id)
         outcome = outcome or gate.verdict_due()
         assert outcome is not None, "the gate is not decided yet"
-        canary = self.canary() if outcome == "passed" else None
+        canary = self.canary(gate.opened.candidate_id) if outcome == "passed" else None
         decision = decision_of(self.scenario_name, gate, outcome, canary)
         kind = ev.EVENT_TYPES[f"gate.{outcome}"]
         assert issubclass(kind, ev.DecisionPosted)
@@ -612,20 +644,21 @@ class World:
     def revoke_release(self, release: str) -> int:
         return self.append(ev.ReleaseRevoked(release_id=release, reason="insults people"))
 
-    # For the audit
 
-    def log_note(self) -> str:
-        """The checkpoint over everything, as the service publishes it."""
-        return self.checkpoint_note()
+class WorldSource:
+    """An `ExportSource` on a world: what the auditor's token would let one read."""
 
-    def read_log(self, after: int, limit: int) -> list[bytes]:
-        """Stored bytes of the events after a position."""
-        return self.bodies[after + 1 : after + 1 + limit]
+    def __init__(self, world: World, page: int = 1000) -> None:
+        self._world = world
+        self._page = page
 
-    def blob_chunks(self, digest: str) -> Iterator[bytes]:
-        return self.blobs.chunks_sync(digest)
+    def checkpoint(self) -> str:
+        return self._world.checkpoint_note()
 
-    def resign(self, bodies: Iterable[bytes]) -> str:
-        """What a superuser with the log's key publishes after rewriting the log to *bodies*."""
-        tree = MerkleTree(map(leaf_hash, bodies))
-        return sign_checkpoint(ORIGIN, tree.size, tree.root(), self.keys[Role.LOG])
+    def events(self, after: int, limit: int) -> list[bytes]:
+        return self._world.bodies[after + 1 : after + 1 + min(limit, self._page)]
+
+    def fetch_blob(self, digest: str, size_bytes: int | None, target: Path) -> None:
+        data = b"".join(self._world.blobs.chunks_sync(digest))
+        assert size_bytes is None or size_bytes == len(data)
+        target.write_bytes(data)

@@ -895,7 +895,8 @@ def test_a_decision_that_leaves_a_trial_out_is_refused(world: World) -> None:
     world.run_trials(gate, "-++")
     log = world.gate_of(gate)
     failure = log.trials.pop(0)
-    flattering = decision_of("homework", log, "passed", world.canary())
+    canary = world.canary(log.opened.candidate_id)
+    flattering = decision_of("homework", log, "passed", canary)
     log.trials.insert(0, failure)
     envelope = sign_decision(flattering, world.time(), world.keys[Role.GATE])
     assert world.attack(world.decision(gate, attestation=envelope)) == ["decision"]
