@@ -16,7 +16,7 @@ from sqlmodel import SQLModel
 from reef_release.log.migrate import connect
 from reef_release.log.tables import SCHEMA
 
-_LOCK_KEY = 0x72656566_6C6F67  # "reeflog"
+_LOCK_KEY = int.from_bytes(b"reeflog", "big")
 _LOCK_WAIT = "60s"  # as long as a service may wait for another one's whole migration
 _DDL_LOCK_WAIT = "10s"  # a table that is in use must not make every reader queue behind DDL
 
@@ -37,12 +37,11 @@ def _run(connection: Connection) -> None:
         context.run_migrations()
 
 
-async def _run_alone() -> None:
-    async with connect(os.environ["REEF_DATABASE_URL"]) as connection:
+async def _connect_and_run(dsn: str) -> None:
+    async with connect(dsn) as connection:
         await connection.run_sync(_run)
 
 
-if (given := context.config.attributes.get("connection")) is not None:
-    _run(given)
-else:
-    asyncio.run(_run_alone())
+asyncio.run(
+    _connect_and_run(context.config.attributes.get("dsn") or os.environ["REEF_DATABASE_URL"])
+)

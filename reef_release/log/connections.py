@@ -22,6 +22,7 @@ TRANSIENT: tuple[type[BaseException], ...] = (
     asyncpg.TransactionRollbackError,  # deadlock, serialisation
     asyncpg.LockNotAvailableError,
     asyncpg.ReadOnlySQLTransactionError,  # a standby, for a moment during a failover
+    asyncpg.InternalClientError,  # seen when a connection dies while asyncpg looks up types
 )
 """Errors of the way to the database and of its state, not of what was asked."""
 

@@ -108,7 +108,8 @@ class EventLog:
             try:
                 page = await self._reader.page(after, 1000)
             except LogUnavailable as error:
-                _log.warning("following the log", why=error.detail)
+                if not self._listener.closed:
+                    _log.warning("following the log", why=error.detail)
                 page = []
             if page:
                 after = page[-1].position

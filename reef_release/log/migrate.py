@@ -15,6 +15,7 @@ import secrets
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,7 +26,6 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -37,6 +37,7 @@ __all__ = ["SERVICE_ROLE", "check", "connect", "migrate", "newest_revision"]
 
 SERVICE_ROLE = "reef_service"
 _SCRAM_ITERATIONS = 4096
+_ALEMBIC_LOCK = threading.Lock()
 
 
 async def migrate(dsn: str, *, service_password: str | None = None) -> None:
@@ -46,8 +47,7 @@ async def migrate(dsn: str, *, service_password: str | None = None) -> None:
     is (a fresh one cannot log in). Safe to run from several processes at once. Raises
     `LogUnavailable` and `SettingsError`.
     """
-    async with connect(dsn) as connection:
-        await connection.run_sync(_with_config(lambda config: command.upgrade(config, "head")))
+    await asyncio.to_thread(_alembic, dsn, lambda config: command.upgrade(config, "head"))
     if service_password is not None:
         await _set_password(dsn, service_password)
 
@@ -59,8 +59,7 @@ async def check(dsn: str) -> list[str]:
         return [f"There are {len(heads)} newest revisions ({', '.join(heads)}); merge them."]
     await migrate(dsn)
     try:
-        async with connect(dsn) as connection:
-            await connection.run_sync(_with_config(command.check))
+        await asyncio.to_thread(_alembic, dsn, command.check)
     except CommandError as error:
         return [str(error)]
     return []
@@ -119,13 +118,12 @@ def _config() -> Config:
     return config
 
 
-def _with_config(run: Callable[[Config], object]) -> Callable[[Connection], None]:
-    def call(connection: Connection) -> None:
+def _alembic(dsn: str, run: Callable[[Config], object]) -> None:
+    # Alembic keeps what it works on in module globals, and env.py runs an event loop.
+    with _ALEMBIC_LOCK:
         config = _config()
-        config.attributes["connection"] = connection
+        config.attributes["dsn"] = dsn
         run(config)
-
-    return call
 
 
 async def _set_password(dsn: str, password: str) -> None:

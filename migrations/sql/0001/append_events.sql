@@ -86,7 +86,7 @@ declare
     data_object jsonb;
     next_version integer;
     sound boolean;
-    known_scenario text := '_';
+    known_scenario text := '';
     stream_versions integer[] := '{}';
     appended_ids boolean[] := '{}';
 begin
@@ -217,7 +217,7 @@ begin
             continue;
         end if;
 
-        if item.scenario <> known_scenario and item.type <> 'scenario.created' then
+        if item.scenario not in ('_', known_scenario) and item.type <> 'scenario.created' then
             perform from events
                 where scenario = item.scenario and type = 'scenario.created'
                 limit 1;

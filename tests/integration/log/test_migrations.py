@@ -1,0 +1,186 @@
+"""Fresh databases: several processes at once, roles that exist already, tables and migrations."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from reef_release.domain.events import EVENT_TYPES
+from reef_release.errors import LogUnavailable, SettingsError
+from reef_release.log import EventLog
+from reef_release.log.eventlog import SCHEMA_REVISION
+from reef_release.log.migrate import SERVICE_ROLE, check, migrate, newest_revision
+from tests.databases import Database, Server, running_server
+
+pytestmark = pytest.mark.anyio
+
+LOCK_KEY = int.from_bytes(b"reeflog", "big")
+
+
+@pytest.fixture
+def empty(postgres: Server) -> Iterator[Database]:
+    with postgres.database(migrated=False) as database:
+        yield database
+
+
+@asynccontextmanager
+async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def start_migrating(
+    database: Database, password: str | None = "reef test"
+) -> subprocess.Popen[bytes]:
+    program = (
+        "import asyncio, sys; from reef_release.log.migrate import migrate; "
+        f"asyncio.run(migrate(sys.argv[1], service_password={password!r}))"
+    )
+    return subprocess.Popen([sys.executable, "-c", program, database.owner_dsn])
+
+
+async def test_three_services_may_migrate_a_fresh_database_at_once(empty: Database) -> None:
+    async with connected(empty.owner_dsn) as owner:
+        # Let all three arrive at the lock before one gets it.
+        await owner.execute("select pg_advisory_lock($1::bigint)", LOCK_KEY)
+        services = [start_migrating(empty) for _ in range(3)]
+        while (
+            await owner.fetchval(
+                """select count(*) from pg_locks join pg_database d on d.oid = database
+                   where locktype = 'advisory' and not granted and datname = current_database()"""
+            )
+            < 3
+        ):
+            await asyncio.sleep(0.05)
+        assert await owner.fetchval("select to_regclass('reef.events')") is None
+        await owner.execute("select pg_advisory_unlock($1::bigint)", LOCK_KEY)
+        assert [await asyncio.to_thread(service.wait) for service in services] == [0, 0, 0]
+    assert await head_of(empty) == -1
+
+
+def test_three_databases_of_a_fresh_cluster_may_be_migrated_at_once() -> None:
+    # Roles belong to the cluster, and no lock is shared by all of its databases. On a server
+    # that is not ours the roles may exist already.
+    ours = "REEF_TEST_DATABASE_URL" not in os.environ
+    with running_server() as server, ExitStack() as stack:
+        databases = [stack.enter_context(server.database(migrated=False)) for _ in range(3)]
+        services = [start_migrating(database, password=None) for database in databases]
+        assert [service.wait() for service in services] == [0, 0, 0]
+        if ours:
+            with pytest.raises(SettingsError, match="does not let this service in"):
+                asyncio.run(head_of(databases[0]))
+        services = [start_migrating(database) for database in databases]
+        assert [service.wait() for service in services] == [0, 0, 0]
+        assert [asyncio.run(head_of(database)) for database in databases] == [-1, -1, -1]
+
+
+async def head_of(database: Database) -> int:
+    async with EventLog.open(database.service_dsn) as log:
+        return await log.head()
+
+
+async def test_migrating_again_changes_nothing(database: Database) -> None:
+    async with connected(database.owner_dsn) as owner:
+        before = await owner.fetch("select oid, relname, relacl from pg_class order by oid")
+        await migrate(database.owner_dsn)
+        assert await owner.fetch("select oid, relname, relacl from pg_class order by oid") == before
+
+
+async def test_the_migrations_make_the_tables_that_the_code_describes(empty: Database) -> None:
+    assert await check(empty.owner_dsn) == []
+
+
+async def test_a_table_that_the_code_does_not_describe_is_noticed(database: Database) -> None:
+    async with connected(database.owner_dsn) as owner:
+        await owner.execute("alter table reef.events add column note text")
+    (problem,) = await check(database.owner_dsn)
+    assert "note" in problem
+
+
+async def test_the_database_knows_the_event_types_that_the_domain_knows(
+    database: Database,
+) -> None:
+    async with connected(database.owner_dsn) as owner:
+        rows = await owner.fetch("select * from reef.event_types")
+    assert {row["type"] for row in rows} == set(EVENT_TYPES)
+    for row in rows:
+        fields = EVENT_TYPES[row["type"]].__struct_fields__
+        assert (row["subject"] is None) == (not row["stream"].endswith("/"))
+        assert row["subject"] is None or (row["subject"] in fields and row["ruled"])
+
+
+def test_the_code_asks_for_a_schema_that_the_migrations_lead_to() -> None:
+    assert SCHEMA_REVISION <= newest_revision()
+
+
+def test_revisions_sort_as_text(repository: Path) -> None:
+    names = [path.stem for path in (repository / "migrations" / "versions").glob("*.py")]
+    assert [name for name in names if not re.fullmatch(r"\d{4}", name)] == []
+
+
+async def test_an_open_without_a_schema_says_what_to_do(empty: Database) -> None:
+    with pytest.raises(SettingsError, match="reef-release migrate"):
+        async with EventLog.open(empty.owner_dsn):
+            raise AssertionError("opened")
+
+
+async def test_a_database_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    nowhere = f"postgresql://reef@/reef?host={tmp_path}"
+    with pytest.raises(LogUnavailable, match="cannot be reached"):
+        async with EventLog.open(nowhere):
+            raise AssertionError("opened")
+    with pytest.raises(LogUnavailable, match="cannot be reached"):
+        await migrate(nowhere)
+
+
+async def test_a_wrong_password_is_a_matter_of_settings(database: Database) -> None:
+    with pytest.raises(SettingsError, match="does not let this service in"):
+        async with EventLog.open(database.service_dsn.replace("reef%20test", "guess")):
+            raise AssertionError("opened")
+
+
+@pytest.mark.parametrize("password", ["", "zwölf", "line\nbreak"])
+async def test_a_password_that_clients_spell_differently_is_refused(
+    database: Database, password: str
+) -> None:
+    with pytest.raises(SettingsError, match="printable ASCII"):
+        await migrate(database.owner_dsn, service_password=password)
+
+
+async def test_a_password_may_hold_quotes(database: Database) -> None:
+    password = "it's \"so\" \\ %s $1 --"
+    await migrate(database.owner_dsn, service_password=password)
+    try:
+        connection = await asyncpg.connect(database.service_dsn, password=password)
+        await connection.close()
+    finally:
+        await migrate(database.owner_dsn, service_password="reef test")
+
+
+async def test_an_owner_that_is_no_superuser_can_migrate(empty: Database) -> None:
+    async with connected(empty.owner_dsn) as owner:
+        name = await owner.fetchval("select current_database()")
+        await owner.execute("create role reef_migrator login createrole password 'probe'")
+        await owner.execute(f"alter database {name} owner to reef_migrator")
+        await owner.execute("grant reef_owner, reef_service to reef_migrator with admin option")
+    dsn = empty.service_dsn.replace(f"{SERVICE_ROLE}:reef%20test", "reef_migrator:probe")
+    try:
+        await migrate(dsn)
+        assert await head_of(empty) == -1
+    finally:
+        async with connected(empty.owner_dsn) as owner:
+            await owner.execute("reassign owned by reef_migrator to current_user")
+            await owner.execute("drop owned by reef_migrator")
+            await owner.execute("drop role reef_migrator")
