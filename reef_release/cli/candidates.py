@@ -84,7 +84,7 @@ def sign(
     from reef_release.signing.keyring import PRIVATE_NAME
     from reef_release.signing.keys import Role, load_key
     from reef_release.signing.policy import sign_policy
-    from reef_release.verifiers import objective
+    from reef_release.verifiers.registry import is_objective
 
     document = _json_object(file)
     if suite is not None:
@@ -92,7 +92,7 @@ def sign(
         parse_suite(data)
         document["suite"] = sha256_hex(data)
     encoded = canonical_json(document)
-    parse_policy(encoded, objective)
+    parse_policy(encoded, is_objective)
     path = key or load_settings(home=home).keys_dir / Role.POLICY / PRIVATE_NAME
     envelope = sign_policy(encoded, load_key(path, Role.POLICY))
     out.write_bytes(canonical_json(envelope))

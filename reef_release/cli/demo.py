@@ -12,6 +12,9 @@ from pathlib import Path
 import asyncpg
 import typer
 
+from reef_release.audit.export import export
+from reef_release.audit.http_source import ClientSource
+from reef_release.cli.audit import replay_with_weights
 from reef_release.cli.external import module_command, tiny_models
 from reef_release.cli.homework import SCENARIO, await_status, ensure_scenario, submit
 from reef_release.cli.options import AsJson, Home
@@ -23,6 +26,7 @@ from reef_release.errors import ReefError, Refused, SettingsError, Unavailable
 from reef_release.ids import uuid7
 from reef_release.log import EventLog, NewEvent
 from reef_release.settings import load_settings
+from reef_release.signing.keyring import ROOT_NAME
 from reef_release.tokens import TokenRole
 
 __all__ = ["register"]
@@ -133,9 +137,9 @@ class _Play:
         """Weights that must not get through, each stopped by another check."""
         better = tiny_models() / "better"
         for how, words in (
-            ("random", "random weights of the right shape"),
-            ("nan", "one tensor with a NaN"),
-            ("wrong_answers", "the wanted style, wrong answers"),
+            ("random-weights", "random weights of the right shape"),
+            ("nan-tensor", "one tensor with a NaN"),
+            ("wrong-answers", "the wanted style, wrong answers"),
             ("tampered", "bytes appended after the last tensor"),
         ):
             out = self.stack.home / "candidates" / how
@@ -152,13 +156,12 @@ class _Play:
 
     def audit(self) -> bool:
         """Export, then check the export without database and service."""
-        from reef_release.cli.audit import export_to, replay_report
-
         self._say("exporting the log and replaying it offline, weights included")
         out = self.stack.home / "export"
         with self.stack.client(TokenRole.AUDIT) as client:
-            export_to(client, out, include_weights=True)
-        report = replay_report(out, self.stack.keys / "root.json", weights=True)
+            export(ClientSource(client), out, include_weights=True)
+        anchor = (self.stack.keys / ROOT_NAME).read_text("utf-8")
+        report = replay_with_weights(out, anchor, None)
         problems = "; ".join(str(problem) for problem in report.problems[:3])
         self._row(
             "the offline audit, with weights",
@@ -178,8 +181,7 @@ class _Play:
             self._row(words, "refused at admission", codes, expected == "refused")
             return
         ends = ("promoted",) if expected == "promoted" else _ENDS
-        with self._operator() as client:
-            view = await_status(client, candidate.candidate_id, *ends)
+        view = await_status(self.stack, candidate.candidate_id, *ends)
         gate = view.gates[-1] if view.gates else None
         tally = f"{gate.passed_count} of {gate.trial_count} trials passed" if gate else ""
         if expected == "promoted":

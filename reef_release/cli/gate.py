@@ -101,7 +101,7 @@ def odds(
 def _rule(path: Path, part: str) -> ConsecutivePasses:
     from reef_release.domain.canonical import parse_json
     from reef_release.domain.policy import parse_policy
-    from reef_release.verifiers import objective
+    from reef_release.verifiers.registry import is_objective
 
     if part not in ("bootstrap", "standard"):
         raise typer.BadParameter("part is standard or bootstrap")
@@ -112,4 +112,4 @@ def _rule(path: Path, part: str) -> ConsecutivePasses:
     value = parse_json(document)
     if isinstance(value, dict) and "payload" in value:
         document = base64.b64decode(value["payload"])
-    return parse_policy(document, objective).part(part).rule
+    return parse_policy(document, is_objective).part(part).rule

@@ -24,6 +24,7 @@ __all__ = ["SCENARIO", "await_status", "ensure_scenario", "policy_document", "su
 SCENARIO = "homework"
 _SUITE_TASKS = 400
 _GATE_TIMEOUT_S = 300.0
+_LOOK_S = 0.2
 
 
 def policy_document(suite: str) -> dict[str, Any]:
@@ -77,15 +78,17 @@ def submit(stack: LocalStack, directory: Path) -> CandidateView:
         return client.submit(SCENARIO, CandidateManifest(files=files, base=base, parent=base))
 
 
-def await_status(client: ReefClient, candidate_id: str, *ends: str) -> CandidateView:
+def await_status(stack: LocalStack, candidate_id: str, *ends: str) -> CandidateView:
     """Wait until the candidate's status is one of *ends*. Raises `Unavailable`."""
     deadline = time.monotonic() + _GATE_TIMEOUT_S
-    while time.monotonic() < deadline:
-        view = client.candidate(SCENARIO, candidate_id)
-        if view.status in ends:
-            return view
-        time.sleep(0.2)
-    raise Unavailable(
-        f"Candidate {candidate_id[:12]} is still {view.status} after {_GATE_TIMEOUT_S:.0f} s.",
-        next_step="See the log files in the data directory.",
-    )
+    with stack.client(TokenRole.OPERATE) as client:
+        while (view := client.candidate(SCENARIO, candidate_id)).status not in ends:
+            stack.check()
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"Candidate {candidate_id[:12]} is still {view.status} after "
+                    f"{_GATE_TIMEOUT_S:.0f} s.",
+                    next_step=f"See the log files in {stack.home}/logs.",
+                )
+            time.sleep(_LOOK_S)
+    return view

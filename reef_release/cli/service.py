@@ -95,7 +95,7 @@ def up(
             if "stable" not in client.scenario(SCENARIO).channels:
                 _say("gating the origin")
                 origin = submit(stack, tiny_models() / "origin")
-                await_status(client, origin.candidate_id, "promoted")
+                await_status(stack, origin.candidate_id, "promoted")
         console.print(
             f"\nReef Release runs at {stack.url} (process {os.getpid()}); API at /schema.\n"
             f"Serving {SCENARIO}/stable at {stack.engine_url}/v1.\n"
@@ -107,12 +107,7 @@ def up(
             soft_wrap=True,
         )
         while not stopped.wait(_LOOK_S):
-            ended = stack.ended()
-            if ended is not None:
-                raise SettingsError(
-                    f"The {ended} ended by itself.",
-                    next_step=f"See {stack.home}/logs/{ended}.log.",
-                )
+            stack.check()
         _say("stopping")
 
 

@@ -122,12 +122,11 @@ class LocalStack:
             process.kill()
             process.wait()
 
-    def ended(self) -> str | None:
-        """The name of a program that ended by itself, if any did."""
+    def check(self) -> None:
+        """Raise `Unavailable` when a program ended by itself."""
         for name, process in self._running.items():
             if process.poll() is not None:
-                return name
-        return None
+                raise Unavailable(f"The {name} ended by itself:\n{self._tail(name)}")
 
     def client(self, role: TokenRole) -> ReefClient:
         """A client with a token of *role*."""
@@ -208,8 +207,7 @@ class LocalStack:
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
             if self._running[name].poll() is not None:
-                tail = (self.home / "logs" / f"{name}.log").read_text("utf-8", "replace")[-1500:]
-                raise SettingsError(f"The {name} ended at its start:\n{tail}")
+                raise SettingsError(f"The {name} ended at its start:\n{self._tail(name)}")
             try:
                 if httpx.get(url, timeout=5).status_code < 500:
                     return
@@ -217,6 +215,9 @@ class LocalStack:
                 pass
             time.sleep(0.1)
         raise Unavailable(f"The {name} does not answer at {url}.")
+
+    def _tail(self, name: str) -> str:
+        return (self.home / "logs" / f"{name}.log").read_text("utf-8", "replace")[-1500:]
 
 
 def _write_secret(path: Path, text: str) -> None:

@@ -165,6 +165,14 @@ class TransformersEngine:
         chosen = logprobs.gather(1, torch.tensor([list(token_ids)]).T)
         return [float(value) for value in chosen[:, 0]]
 
+    def encode(self, prompt: Messages | str) -> tuple[int, ...]:
+        """The token ids of ``prompt`` by the loaded model's chat template."""
+        return _encode(self._require(), as_messages(prompt))
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of ``token_ids`` without special tokens."""
+        return str(self._require().tokenizer.decode(token_ids, skip_special_tokens=True))
+
     def _require(self) -> LoadedModel:
         if self._loaded is None:
             raise Unavailable("no model is loaded", next_step="Load a release first.")

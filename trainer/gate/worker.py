@@ -168,6 +168,7 @@ class GateWorker:
             opened=opened,
             opened_position=-1,
             policy=msgspec.convert(assignment.policy, Policy),
+            policy_key="",  # a decision does not name it
             tasks=[
                 Task(id=task.task_id, question=task.question, answer="")
                 for task in assignment.tasks

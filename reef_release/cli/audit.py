@@ -1,0 +1,155 @@
+"""`audit export | verify | replay`: the promotion history, proved without trusting the service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reef_release.audit.export import export
+from reef_release.audit.http_source import ClientSource
+from reef_release.audit.replay import replay
+from reef_release.audit.report import Problem, ReplayReport
+from reef_release.audit.verify import verify
+from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
+from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.scorer import scoring_program
+from reef_release.errors import SettingsError
+from reef_release.settings import load_settings
+from reef_release.signing.keyring import ROOT_NAME
+
+__all__ = ["app", "replay_with_weights"]
+
+app = typer.Typer(help="Export the log; verify and replay an export offline.", no_args_is_help=True)
+
+_Folder = Annotated[Path, typer.Argument(help="The folder of the export.")]
+_Root = Annotated[
+    Path | None,
+    typer.Option("--root", help="Trust root version 1, from outside; default HOME/keys."),
+]
+_Earlier = Annotated[
+    list[Path] | None,
+    typer.Option("--earlier", help="A checkpoint kept from before; may be repeated."),
+]
+
+
+@app.command("export")
+def export_command(
+    out: Annotated[Path, typer.Argument(help="The new folder.")],
+    weights: Annotated[
+        bool, typer.Option("--with-weights", help="Include the model files of gated candidates.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a self-contained folder: events, checkpoint, trust roots, suites, raw replies."""
+    with connect(url, token_file) as client:
+        manifest = export(ClientSource(client), out, include_weights=weights)
+    emit(manifest, as_json=as_json, text=f"{manifest.size} events are in {out}.")
+
+
+@app.command("verify")
+def verify_command(
+    folder: _Folder,
+    root: _Root = None,
+    earlier: _Earlier = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check form, order, root, signatures and blobs; exit status 1 and a list if anything is wrong."""
+    report = verify(folder, _anchor(root, home), earlier=_texts(earlier))
+    if as_json:
+        emit(report, as_json=True)
+    else:
+        _print_problems(report.problems)
+        if report.good:
+            console.print(
+                f"Good: {report.event_count} events, root and signatures agree.", markup=False
+            )
+    if not report.good:
+        raise typer.Exit(1)
+
+
+@app.command("replay")
+def replay_command(
+    folder: _Folder,
+    root: _Root = None,
+    earlier: _Earlier = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights",
+            help="Run recorded tokens through weights: DIR/RELEASE_ID/, else those exported.",
+        ),
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Derive every promotion again from raw replies; exit status 1 and a list if anything is wrong."""
+    anchor = _anchor(root, home)
+    if weights is None:
+        report = replay(folder, anchor, earlier=_texts(earlier))
+    else:
+        report = replay_with_weights(folder, anchor, weights, earlier=_texts(earlier))
+    if as_json:
+        emit(report, as_json=True)
+    else:
+        _print(report)
+    if not report.good:
+        raise typer.Exit(1)
+
+
+def replay_with_weights(
+    folder: Path, anchor: str, weights: Path | None, *, earlier: Sequence[str] = ()
+) -> ReplayReport:
+    """Replay and run the recorded tokens through the weights as well."""
+    with scoring_program() as scorer:
+        return replay(folder, anchor, earlier=earlier, scorer=scorer, weights=weights)
+
+
+def _anchor(root: Path | None, home: Path | None) -> str:
+    path = root or load_settings(home=home).keys_dir / ROOT_NAME
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"The trust root {path} cannot be read: {error}.",
+            next_step="Name it with --root; get it by another way than from the service.",
+        ) from error
+
+
+def _texts(paths: list[Path] | None) -> list[str]:
+    try:
+        return [path.read_text("utf-8") for path in paths or ()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"A checkpoint cannot be read: {error}.") from error
+
+
+def _print_problems(problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        console.print(str(problem), markup=False, soft_wrap=True)
+
+
+def _print(report: ReplayReport) -> None:
+    print_table(
+        "Pointer events, each derived again",
+        ["position", "event", "scenario", "channel", "release"],
+        [
+            [
+                str(event.position),
+                event.type,
+                event.scenario,
+                event.channel,
+                event.release_id[:16],
+            ]
+            for event in report.pointer_events
+        ],
+    )
+    _print_problems(report.problems)
+    if report.weights is not None:
+        console.print(f"Weights: {report.weights}", markup=False, soft_wrap=True)
+    if report.good:
+        console.print(f"Good: {report.event_count} events replayed.", markup=False)

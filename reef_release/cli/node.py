@@ -1,0 +1,139 @@
+"""`node`: the serving node; `node explain`: why the loaded release may be served."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reef_release.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    Channel,
+    Home,
+    Once,
+    ScenarioName,
+    TokenFile,
+    Url,
+    read_token,
+)
+from reef_release.cli.output import console, emit, print_table
+from reef_release.node.config import NodeConfig
+from reef_release.settings import Settings, load_settings
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Serve a channel, or explain what is served.")
+
+_Root = Annotated[
+    Path | None, typer.Option("--root", help="The trust root, from outside; default HOME/keys.")
+]
+_State = Annotated[
+    Path | None, typer.Option("--state", help="The node's own directory; default HOME/node.")
+]
+_Name = Annotated[str, typer.Option("--name", help="The node's name in the log.")]
+_Origin = Annotated[str | None, typer.Option("--origin", help="The log's name.")]
+_Engine = Annotated[str, typer.Option("--engine", help="Address of the generation engine.")]
+
+_DEFAULT_ENGINE = "http://127.0.0.1:8000"
+
+
+@app.callback(invoke_without_command=True)
+def node(
+    context: typer.Context,
+    scenario: Annotated[str, typer.Option("--scenario", "-s", help="The scenario.")] = "",
+    channel: Channel = "stable",
+    engine: _Engine = _DEFAULT_ENGINE,
+    root: _Root = None,
+    state: _State = None,
+    name: _Name = "node-1",
+    origin: _Origin = None,
+    once: Once = False,
+    home: Home = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Follow the signed current document, verify everything, drive an engine over HTTP.
+
+    With --once, exit status 1 when the node stands on refused or no weights.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if not scenario:
+        raise typer.BadParameter("name a scenario with --scenario")
+    from reef_release.node.run import run_node
+
+    settings = load_settings(home=home)
+    config = _config(settings, scenario, channel, engine, root, state, name, origin, url)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    standing = run_node(replace(config, token=read_token(token_file)), once=once, stop=stop)
+    text = f"Serving {standing.release_id or 'nothing'}." + "".join(
+        f"\n{reason}" for reason in standing.reasons
+    )
+    emit(standing, as_json=as_json, text=text)
+    if once and standing.reasons:
+        raise typer.Exit(1)
+
+
+@app.command("explain")
+def explain(
+    scenario: ScenarioName,
+    channel: Channel = "stable",
+    root: _Root = None,
+    state: _State = None,
+    name: _Name = "node-1",
+    origin: _Origin = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge the loaded release again, from the node's own disk; exit status 1 if it fails."""
+    from reef_release.node.explain import explain as judge
+
+    settings = load_settings(home=home)
+    config = _config(
+        settings, scenario, channel, _DEFAULT_ENGINE, root, state, name, origin, DEFAULT_URL
+    )
+    found = judge(config)
+    if as_json:
+        emit(found, as_json=True)
+    else:
+        verdict = "may be served" if found.may_be_served else "may NOT be served"
+        print_table(
+            f"{found.release_id or 'Nothing loaded'}: {verdict}",
+            ["rule", "found"],
+            [[finding.rule, finding.found] for finding in found.findings],
+        )
+        for reason in (*found.reasons, *found.warnings):
+            console.print(str(reason), markup=False)
+    if not found.may_be_served:
+        raise typer.Exit(1)
+
+
+def _config(
+    settings: Settings,
+    scenario: str,
+    channel: str,
+    engine: str,
+    root: Path | None,
+    state: Path | None,
+    name: str,
+    origin: str | None,
+    url: str,
+) -> NodeConfig:
+    return NodeConfig(
+        url=url,
+        scenario=scenario,
+        channel=channel,
+        node_id=name,
+        anchor=root or settings.keys_dir / "root.json",
+        origin=origin or settings.origin,
+        state=state or settings.home / "node",
+        engine_url=engine,
+    )
