@@ -19,6 +19,8 @@ from typing import Any
 import httpx
 import msgspec
 
+from reef_release import wire
+from reef_release.api import views
 from reef_release.client import ReefClient
 from reef_release.client.transport import Retry
 from reef_release.domain import events as ev
@@ -29,7 +31,6 @@ from reef_release.errors import Refused, Unavailable
 from reef_release.node.engine import EngineHealth, LoadedFiles
 from reef_release.signing.current import CurrentDocument, sign_current
 from reef_release.signing.keys import Role, SigningKey
-from reef_release.wire import NodeReport
 from tests.world import CHANNEL, World
 
 __all__ = ["NO_WAIT", "FakeEngine", "FakeService", "problem"]
@@ -56,7 +57,7 @@ def problem(status: int, name: str, detail: str = "no", **extra: Any) -> httpx.R
 
 @dataclass(kw_only=True)
 class FakeService:
-    """The routes that a node uses, over the bytes of *world*.
+    """The routes that nodes and signers use, over the bytes of *world*.
 
     `answers` replaces the answer of a path; `document` replaces the current document; `away`
     makes every request fail as if nobody listened. `requests` and `reports` keep what came.
@@ -68,7 +69,7 @@ class FakeService:
     roots: dict[int, str] = field(default_factory=dict)
     away: bool = False
     requests: list[httpx.Request] = field(default_factory=list)
-    reports: list[NodeReport] = field(default_factory=list)
+    reports: list[wire.NodeReport] = field(default_factory=list)
 
     def client(self) -> ReefClient:
         """A client of this service."""
@@ -124,6 +125,10 @@ class FakeService:
     def _routes(self) -> Mapping[str, Callable[..., httpx.Response]]:
         scenario = r"/reef/scenarios/[^/]+"
         return {
+            r"/reef/scenarios": self._scenarios,
+            rf"{scenario}/candidates": self._candidates,
+            rf"{scenario}/releases/([0-9a-f]+)": self._release,
+            rf"{scenario}/releases/([0-9a-f]+)/attestation": self._attestation,
             rf"{scenario}/current": self._current,
             rf"{scenario}/releases/([0-9a-f]+)/bundle": self._bundle,
             rf"{scenario}/releases/([0-9a-f]+)/files/(.+)": self._file,
@@ -190,12 +195,59 @@ class FakeService:
             return problem(404, "not-found", f"no root {version}")
         return httpx.Response(200, content=text.encode())
 
-    def _bundle(self, _request: httpx.Request, release_id: str) -> httpx.Response:
+    def _scenarios(self, _request: httpx.Request) -> httpx.Response:
+        view = views.scenario_view(self.world.state, self.world.scenario)
+        return _json(wire.ScenariosView(scenarios=[view]))
+
+    def _candidates(self, request: httpx.Request) -> httpx.Response:
+        state, scenario = self.world.state, self.world.scenario
+        found = [
+            views.candidate_view(state, scenario, candidate)
+            for candidate in scenario.candidates.values()
+        ]
+        wanted = request.url.params.get("status")
+        return _json(
+            wire.CandidatesView(
+                candidates=[each for each in found if wanted in (None, each.status)]
+            )
+        )
+
+    def _release(self, _request: httpx.Request, release_id: str) -> httpx.Response:
+        release = self.world.scenario.releases.get(release_id)
+        if release is None:
+            return problem(404, "not-found", "no such release")
+        return _json(views.release_view(self.world.scenario, release))
+
+    def _attestation(self, _request: httpx.Request, candidate: str) -> httpx.Response:
+        for event in self._all(ev.GatePassed):
+            if getattr(event.data, "candidate_id", None) == candidate:
+                return httpx.Response(200, json=getattr(event.data, "attestation", None))
+        return problem(400, "bad-request", "no gate passed")
+
+    def _bundle(self, request: httpx.Request, release_id: str) -> httpx.Response:
+        if request.method == "POST":
+            return self._signed(release_id, request.content)
         for event in self._all(ev.ReleaseSigned):
             if getattr(event.data, "release_id", None) == release_id:
                 digest = getattr(event.data, "bundle", "")
                 return httpx.Response(200, content=self.world.blobs.read_sync(digest, 1 << 20))
         return problem(404, "not-found", "not signed")
+
+    def _signed(self, release_id: str, bundle: bytes) -> httpx.Response:
+        """Append the signature, as the service does, or say why not."""
+        gate_id = self.world.scenario.candidates[release_id].gates[-1]
+        key_id = json.loads(bundle)["dsseEnvelope"]["signatures"][0]["keyid"]
+        data = ev.ReleaseSigned(
+            release_id=release_id,
+            gate_id=gate_id,
+            key_id=key_id,
+            bundle=self.world.blobs.put_bytes_sync(bundle),
+        )
+        try:
+            position = self.world.append(data, actor="signer")
+        except Refused as error:
+            return problem(422, "refused", error.detail)
+        return _json(wire.WrittenView(position=position, event_id=self.world.new_id()))
 
     def _file(self, request: httpx.Request, release_id: str, path: str) -> httpx.Response:
         for file in self.files(release_id):
@@ -224,7 +276,7 @@ class FakeService:
         )
 
     def _report(self, request: httpx.Request) -> httpx.Response:
-        self.reports.append(msgspec.json.decode(request.content, type=NodeReport))
+        self.reports.append(msgspec.json.decode(request.content, type=wire.NodeReport))
         return httpx.Response(201, json={"position": 0, "event_id": "x"})
 
     def _all(self, kind: type[ev.EventData]) -> list[Event]:
@@ -276,6 +328,10 @@ class FakeEngine:
             raise Unavailable("the engine is away")
         if math.isnan(self.logprob) and self.serving is None:
             raise Unavailable("the engine has nothing loaded")
+
+
+def _json(view: msgspec.Struct) -> httpx.Response:
+    return httpx.Response(200, content=msgspec.json.encode(view))
 
 
 def _text(moment: datetime) -> str:

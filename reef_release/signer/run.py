@@ -12,13 +12,7 @@ import structlog
 
 from reef_release.client import ReefClient
 from reef_release.domain.canonical import parse_json
-from reef_release.errors import (
-    NotFound,
-    ReefError,
-    Refused,
-    SettingsError,
-    Unavailable,
-)
+from reef_release.errors import NotFound, ReefError, Refused, SettingsError, Unavailable
 from reef_release.signer.rule import passed_gate, sign_passed
 from reef_release.signing.keys import Role, SigningKey, load_key
 from reef_release.signing.root import TrustRoot, open_root
@@ -27,6 +21,7 @@ from reef_release.wire import CandidateView, GateView
 __all__ = ["Signer", "SignerConfig", "run_signer"]
 
 _MAX_ROTATIONS = 256
+_LONGEST_PAUSE_S = 30.0
 _log = structlog.get_logger(__name__)
 
 
@@ -46,8 +41,8 @@ def run_signer(
 ) -> int:
     """Sign what may be signed until *stop* is set; returns how many bundles were handed in.
 
-    With *once*: one round; an unreachable service is then an error. Raises `SettingsError`
-    for a wrong key or root.
+    With *once*: one round, and what stands against it is raised. Otherwise the next round tries
+    again, and only a wrong key or root ends it: `SettingsError`.
     """
     stop = stop or threading.Event()
     try:
@@ -61,13 +56,17 @@ def run_signer(
         signer = Signer(client, load_key(config.key, Role.RELEASE), anchor)
         if once:
             return signer.round()
-        count = 0
+        count, pause_s = 0, config.poll_s
         while not stop.is_set():
             try:
                 count += signer.round()
-            except Unavailable as error:
-                _log.warning("service away", why=error.detail)
-            stop.wait(config.poll_s)
+                pause_s = config.poll_s
+            except SettingsError:
+                raise
+            except ReefError as error:
+                _log.error("no signing", why=str(error), again_s=pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            stop.wait(pause_s)
         return count
 
 
