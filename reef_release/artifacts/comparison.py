@@ -149,10 +149,17 @@ def _differences(
 ) -> Iterator[Difference]:
     for key in [*before, *(key for key in after if key not in before)]:
         old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
+        # An object that came or went is reported by its keys, so that an end-of-text token in it
+        # is seen.
+        old, new = ({} if _came(old, new) else old), ({} if _came(new, old) else new)
         if isinstance(old, dict) and isinstance(new, dict):
             yield from _differences(old, new, (*path, key))
         elif old is _ABSENT or new is _ABSENT or not is_same(old, new):
             yield Difference((*path, key), old, new)
+
+
+def _came(before: Any, after: Any) -> bool:
+    return before is _ABSENT and isinstance(after, dict) and bool(after)
 
 
 def _value(value: Any) -> str:

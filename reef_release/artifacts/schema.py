@@ -150,6 +150,7 @@ def _is_tensor(spec: Any) -> bool:
     return (
         isinstance(spec, dict)
         and spec.keys() == TensorSpec.__annotations__.keys()
+        and isinstance(spec["dtype"], str)
         and spec["dtype"] in ITEM_BYTES
         and isinstance(spec["shape"], list)
         and all(type(dimension) is int and dimension >= 0 for dimension in spec["shape"])

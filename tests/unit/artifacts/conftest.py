@@ -87,7 +87,7 @@ def put(store: DirectoryBlobStore) -> Put:
     """Uploads files and lists them as a manifest does."""
 
     def upload(files: Mapping[str, bytes]) -> list[FileEntry]:
-        for content in files.values():
+        for content in set(files.values()):
             store.put_bytes_sync(content)
         return [
             FileEntry(

@@ -114,13 +114,20 @@ async def test_a_resumed_range_of_another_file_never_becomes_a_blob(
 async def test_two_clients_that_resume_one_upload_both_finish(
     store: DirectoryBlobStore,
 ) -> None:
-    total, results = len(CONTENT), []
+    total, results, both = len(CONTENT), [], anyio.Event()
     await store.append(DIGEST, pieces(CONTENT[:500]), offset=0, total_bytes=total)
+    begun = []
+
+    async def together() -> AsyncIterator[bytes]:
+        begun.append(True)
+        if len(begun) == 2:
+            both.set()
+        await both.wait()
+        async for piece in pieces(CONTENT[500:]):
+            yield piece
 
     async def resume() -> None:
-        results.append(
-            await store.append(DIGEST, pieces(CONTENT[500:]), offset=500, total_bytes=total)
-        )
+        results.append(await store.append(DIGEST, together(), offset=500, total_bytes=total))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(resume)
