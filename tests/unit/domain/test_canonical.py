@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from typing import Any
 
@@ -185,3 +186,35 @@ def test_what_the_writer_wrote_is_recognised(value: Any) -> None:
 )
 def test_any_other_form_of_a_value_is_not_canonical(data: bytes) -> None:
     assert not is_canonical(data)
+
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**70), 2**70)
+LOOSE = st.recursive(
+    NUMBERS | TEXT | st.none() | st.booleans(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(LOOSE, st.booleans())
+def test_bytes_are_canonical_exactly_if_the_writer_would_write_them(
+    value: Any, sort_keys: bool
+) -> None:
+    text = json.dumps(value, separators=(",", ":"), sort_keys=sort_keys, ensure_ascii=not sort_keys)
+    data = text.encode()
+    try:
+        expected = canonical_json(json.loads(data)) == data
+    except BadRequest:
+        expected = False
+    assert is_canonical(data) == expected
+
+
+@pytest.mark.parametrize("text", ["rate:1.5", "[3.25", ",1e9", ":12345678901234567890", "a:-0.5"])
+def test_what_looks_like_a_float_within_a_text_is_only_text(text: str) -> None:
+    assert is_canonical(canonical_json({"a": text}))
+
+
+def test_nesting_is_bounded_when_bytes_are_checked_too() -> None:
+    assert is_canonical(b"[" * 65 + b"]" * 65)
+    assert not is_canonical(b"[" * 66 + b"]" * 66)
+    assert is_canonical(b"[" + b",".join([b"{}"] * 500) + b"]")
