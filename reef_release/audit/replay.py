@@ -65,6 +65,7 @@ def _gates(scenario: Scenario) -> list[GateSummary]:
             outcome=gate.outcome,
             trial_count=len(gate.trials),
             passed_count=sum(gate.passes("candidate")),
+            error_count=gate.errors,
             opened_position=gate.opened_position,
             decision_position=gate.decision_position,
         )

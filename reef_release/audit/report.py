@@ -114,6 +114,7 @@ class GateSummary(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None
     trial_count: int
     passed_count: int
+    error_count: int
     opened_position: int
     decision_position: int | None
 

@@ -34,6 +34,8 @@ def test_an_honest_log_replays_to_what_the_service_said(story: Story) -> None:
     assert report.replayed_count == report.event_count == len(story.world.bodies)
     assert report.violation_count == 0
     assert [gate.outcome for gate in report.gates] == ["passed", "failed", "passed", "errored"]
+    assert [gate.error_count for gate in report.gates] == [0, 1, 0, 3]
+    assert [gate.passed_count for gate in report.gates] == [2, 0, 2, 0]
     assert [(each.type, each.release_id) for each in report.pointer_events] == [
         ("release.promoted", story.r1),
         ("release.promoted", story.r2),
