@@ -11,7 +11,7 @@ from litestar.plugins.problem_details import (
     ProblemDetailsPlugin,
 )
 
-from reef_release.errors import ReefError, Unauthorized, Unavailable
+from reef_release.errors import BadRequest, ReefError, Unauthorized, Unavailable
 
 __all__ = ["PROBLEM_PREFIX", "Problem", "problem_plugin"]
 
@@ -29,6 +29,21 @@ _HTTP = {
     415: "unsupported-media-type",
     416: "range-not-satisfiable",
 }
+
+
+_NEXT_STEPS = {
+    401: "Send the header `Authorization: Bearer TOKEN`.",
+    403: "Use a token whose role and scenario cover this.",
+    404: "Check the path and the names in it.",
+    405: "Use a method that the header Allow lists.",
+    409: "Read the state again, then decide again.",
+    413: "Send less at once.",
+    416: "Ask for a range inside the blob.",
+    422: "Mend every reason listed, then send the request again.",
+    500: "Tell the operator; the service's own log has the details.",
+    503: "Repeat the request in a moment.",
+}
+_NEXT_STEP = "Compare the request with the API's description at /schema."
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +64,7 @@ def problem_plugin() -> ProblemDetailsPlugin:
             exception_to_problem_detail_map={
                 ReefError: _from_reef,
                 HTTPException: _from_http,
+                RecursionError: _from_depth,
                 Exception: _from_defect,
             }
         )
@@ -70,7 +86,7 @@ def _from_reef(error: ReefError) -> ProblemDetailsException:
         detail=error.detail,
         headers=headers,
         extra={
-            "next_step": error.next_step,
+            "next_step": error.next_step or _NEXT_STEPS.get(error.status, _NEXT_STEP),
             "reasons": [msgspec.to_builtins(reason) for reason in error.reasons],
             **error.extra,
         },
@@ -98,8 +114,16 @@ def _from_http(error: HTTPException) -> ProblemDetailsException:
         status_code=error.status_code,
         detail=error.detail,
         headers=dict(error.headers or {}),
-        extra={"next_step": "The API is described at /schema.", "reasons": reasons},
+        extra={
+            "next_step": _NEXT_STEPS.get(error.status_code, _NEXT_STEP),
+            "reasons": reasons,
+        },
     )
+
+
+def _from_depth(_error: RecursionError) -> ProblemDetailsException:
+    """The JSON reader's way to say that a body is nested deeper than it can follow."""
+    return _from_reef(BadRequest("The request is nested too deeply.", next_step="Flatten it."))
 
 
 def _from_defect(error: Exception) -> ProblemDetailsException:

@@ -42,6 +42,7 @@ def gate_view(gate: Gate) -> GateView:
         outcome=gate.outcome,
         trial_count=len(passes),
         passed_count=sum(passes),
+        error_count=gate.errors,
         opened_position=gate.opened_position,
         decision_position=gate.decision_position,
     )

@@ -12,12 +12,13 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Controller, Request, get
 from litestar.di import NamedDependency
-from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
+from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from reef_release.api.access import require_scenario, requires
 from reef_release.api.service import Service
 from reef_release.api.tiles import parse_tile_path
+from reef_release.domain.canonical import MAX_INTEGER
 from reef_release.domain.events import GLOBAL
 from reef_release.domain.merkle import HASH_BYTES, TILE_HEIGHT, TILE_WIDTH
 from reef_release.errors import BadRequest, Forbidden, NotFound
@@ -30,6 +31,8 @@ _READERS = requires(TokenRole.AUDIT, TokenRole.GATE, TokenRole.OPERATE, TokenRol
 _MAX_PAGE = 1000
 _PING_S = 15.0
 _BINARY = "application/octet-stream"
+_TEXT = r"^[^\0]*$"  # PostgreSQL has no NUL in texts
+_After = Annotated[int, QueryParameter(ge=-1, le=MAX_INTEGER)]
 
 
 class EventController(Controller):
@@ -43,10 +46,10 @@ class EventController(Controller):
         self,
         request: Request[Principal, Any, Any],
         service: NamedDependency[Service],
-        after: Annotated[int, QueryParameter(ge=-1)] = -1,
+        after: _After = -1,
         limit: Annotated[int, QueryParameter(ge=1, le=_MAX_PAGE)] = 100,
-        scenario: FromQuery[str | None] = None,
-        event_type: Annotated[str | None, QueryParameter(name="type")] = None,
+        scenario: Annotated[str | None, QueryParameter(pattern=_TEXT)] = None,
+        event_type: Annotated[str | None, QueryParameter(name="type", pattern=_TEXT)] = None,
     ) -> EventsView:
         """Events after position `after`, as stored (canonical JSON of the envelope)."""
         only = _only(request.user, scenario)
@@ -66,15 +69,14 @@ class EventController(Controller):
         self,
         request: Request[Principal, Any, Any],
         service: NamedDependency[Service],
-        after: Annotated[int, QueryParameter(ge=-1)] = -1,
-        scenario: FromQuery[str | None] = None,
-        last_event_id: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
+        after: _After = -1,
+        scenario: Annotated[str | None, QueryParameter(pattern=_TEXT)] = None,
+        last_event_id: Annotated[
+            int | None, HeaderParameter(name="Last-Event-ID", ge=0, le=MAX_INTEGER)
+        ] = None,
     ) -> Stream:
         """Server-sent events; `id` is the position, and `Last-Event-ID` resumes after it."""
-        if last_event_id is not None:
-            if not last_event_id.isascii() or not last_event_id.isdigit():
-                raise BadRequest("Last-Event-ID is the position of an event.")
-            after = int(last_event_id)
+        after = after if last_event_id is None else last_event_id
         return Stream(
             _server_sent(service, after, _only(request.user, scenario)),
             media_type="text/event-stream",

@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
-from reef_release.api.app import create_app
-from tests.databases import Database
-from tests.integration.api.story import Site, Story
-
-
-@asynccontextmanager
-async def open_story(site: Site, **settings: Any) -> AsyncIterator[Story]:
-    """A service of *site* in this event loop, and its story."""
-    app = create_app(site.settings(**settings))
-    async with (
-        app.lifespan(),
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url="http://reef", timeout=30
-        ) as http,
-    ):
-        story = Story(site=site, http=http)
-        yield story
+from tests.databases import Database, Server
+from tests.integration.api.server import ServerProcess
+from tests.integration.api.story import Site, Story, open_story
 
 
 @pytest.fixture
 def site(tmp_path: Path, database: Database) -> Site:
+    """A fresh installation."""
     return Site(home=tmp_path / "home", database=database)
 
 
 @pytest.fixture
 async def story(site: Site) -> AsyncIterator[Story]:
+    """A running service on a fresh installation, with a scenario and no candidate yet."""
     async with open_story(site) as story:
+        await story.create_scenario()
+        yield story
+
+
+@pytest.fixture
+def server(site: Site) -> Iterator[ServerProcess]:
+    """A server process on a fresh installation."""
+    with ServerProcess(site) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def standing_site(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterator[Site]:
+    with postgres.database() as database:
+        yield Site(home=tmp_path_factory.mktemp("standing") / "home", database=database)
+
+
+@pytest.fixture(scope="module")
+async def standing(standing_site: Site) -> AsyncIterator[Story]:
+    """One service for all tests of a module that change nothing: its origin is served, and the
+    gate of a second candidate waits for its second trial."""
+    async with open_story(standing_site) as story:
+        await story.create_scenario()
+        await story.release()
+        await story.submit()
+        assignment = await story.claim_soon()
+        await story.run_trials(assignment, "+")
         yield story

@@ -8,7 +8,8 @@ its own token and its own key; the gate worker replies whatever the test says, w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ import httpx
 import msgspec
 
 from reef_release import wire
+from reef_release.api.app import create_app
+from reef_release.api.service import Service
 from reef_release.artifacts.schema import model_schema, schema_bytes
 from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.decision import decision_of
@@ -37,7 +40,7 @@ from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load
 from tests.databases import Database
 from tests.world import safetensors, suite_lines
 
-__all__ = ["CHANNEL", "SCENARIO", "Site", "Story", "model_files"]
+__all__ = ["CHANNEL", "SCENARIO", "Problem", "Site", "Story", "model_files", "open_story"]
 
 SCENARIO = "homework"
 CHANNEL = "stable"
@@ -114,6 +117,8 @@ class Story:
 
     site: Site
     http: httpx.AsyncClient
+    service: Service | None = None
+    """The service's insides, if it runs in this event loop."""
     scenario: str = SCENARIO
     suite: bytes = field(default_factory=suite_lines)
     _number: int = 0
@@ -388,6 +393,18 @@ class Story:
         return {task.id: task.answer for task in parse_suite(self.suite).tasks}
 
 
+@asynccontextmanager
+async def open_story(site: Site, **settings: Any) -> AsyncIterator[Story]:
+    """A service of *site* in this event loop, and its story."""
+    app = create_app(site.settings(**settings))
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.lifespan(),
+        httpx.AsyncClient(transport=transport, base_url="http://reef", timeout=30) as http,
+    ):
+        yield Story(site=site, http=http, service=app.state.service)
+
+
 def known_gate(assignment: wire.GateAssignment) -> Gate:
     """The gate as its worker sees it: with questions, without answers."""
     return Gate(
@@ -420,7 +437,3 @@ def _decoded(response: httpx.Response) -> Any:
     if response.status_code >= 400:
         raise Problem(response)
     return response.json() if response.content else None
-
-
-def codes(reasons: Sequence[Mapping[str, str]]) -> list[str]:
-    return [reason["code"] for reason in reasons]
