@@ -79,6 +79,9 @@ def _check_code(value: Any, path: str, place: str, findings: Findings) -> None:
     for key, item in value.items():
         inside = f"{place}.{key}" if place else key
         where = f"{path}: {show(inside)}"
+        # Libraries write these keys with null where there is nothing to import.
+        if item is None:
+            continue
         if key in _MAPS:
             message = "names classes that a library would import from the files or a hub"
             findings.add("auto-map", f"{message}; remove it", where)

@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from reef_release.artifacts.admission import Admission, admit
 from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.artifacts.errors import BlobCorrupt
+from reef_release.artifacts.file_rules import check_names
+from reef_release.artifacts.findings import Findings
 from reef_release.artifacts.schema import Schema, parse_schema, schema_bytes, stored_schema
 from reef_release.artifacts.spoiling import Files, added, join_weights, json_of
 from reef_release.artifacts.twins import LAST_SHARD, twin
 from reef_release.domain.events import FileEntry
+from reef_release.domain.weights import parse_statement, weights_statement
 from reef_release.errors import BadRequest, Refused
 
 Admit = Callable[..., Admission]
@@ -173,6 +176,16 @@ def test_a_model_card_is_no_difference(admit_files: Admit, model: Files, path: s
 def test_a_thousand_and_one_files_are_too_many(admit_files: Admit, model: Files) -> None:
     many = {f"shard-{number}.safetensors": b"" for number in range(1001)}
     assert "too-many-files" in codes(admit_files(model | many))
+
+
+@given(names=st.lists(st.text(max_size=12) | st.sampled_from(["a.safetensors", "LICENSE"])))
+def test_whatever_names_pass_can_stand_in_a_weights_statement(names: list[str]) -> None:
+    findings = Findings()
+    files = [FileEntry(path=name, sha256="0" * 64, size_bytes=1) for name in names]
+    passed = check_names(files, "full", findings)
+    assert len(passed) + len(findings) >= len(names)
+    if passed and not findings:
+        assert parse_statement(weights_statement({file.path: file.sha256 for file in passed}))
 
 
 # Changes
