@@ -169,6 +169,7 @@ class GateView(_View, frozen=True, kw_only=True):
     outcome: str | None
     trial_count: int
     passed_count: int
+    error_count: int
     opened_position: int
     decision_position: int | None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import structlog
 import typer
 
 from reef_release import __version__
@@ -63,6 +64,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors of the project become exit status 2 with their next step."""
+    # Standard output is for what a verb answers, also when a program reads it.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         app()
     except ReefError as error:

@@ -59,7 +59,7 @@ def verify_command(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check form, order, root, signatures and blobs; exit status 1 and a list if anything is wrong."""
+    """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
     report = verify(folder, _anchor(root, home), earlier=_texts(earlier))
     if as_json:
         emit(report, as_json=True)
@@ -88,7 +88,7 @@ def replay_command(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Derive every promotion again from raw replies; exit status 1 and a list if anything is wrong."""
+    """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
     anchor = _anchor(root, home)
     if weights is None:
         report = replay(folder, anchor, earlier=_texts(earlier))

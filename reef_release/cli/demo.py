@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,24 +14,25 @@ import typer
 from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
 from reef_release.cli.audit import replay_with_weights
-from reef_release.cli.external import module_command, tiny_models
-from reef_release.cli.homework import SCENARIO, await_status, ensure_scenario, submit
+from reef_release.cli.external import tiny_models
+from reef_release.cli.homework import SCENARIO, await_status, degrade, ensure_scenario, submit
 from reef_release.cli.options import AsJson, Home
 from reef_release.cli.output import console, emit, print_table
 from reef_release.cli.stack import LocalStack
 from reef_release.client import ReefClient
 from reef_release.domain.events import ReleasePromoted, encode_data
-from reef_release.errors import ReefError, Refused, SettingsError, Unavailable
+from reef_release.errors import ReefError, SettingsError, Unavailable
 from reef_release.ids import uuid7
 from reef_release.log import EventLog, NewEvent
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
 from reef_release.tokens import TokenRole
+from reef_release.wire import CandidateView
 
 __all__ = ["register"]
 
 _MARK = "demo.marker"
-_ENDS = ("passed", "failed", "inconclusive", "errored", "promoted", "refused")
+_ENDS = ("errored", "failed", "inconclusive", "promoted")
 _NODE_TIMEOUT_S = 90.0
 
 
@@ -67,10 +67,11 @@ def demo(
         play.set_up()
         play.good_candidates()
         play.bad_candidates()
+        play.tampered()
         play.by_hand()
-        audited = play.audit()
+        play.audit()
     seconds = time.monotonic() - started
-    good = all(row.expected for row in play.rows) and audited
+    good = all(row.expected for row in play.rows)
     if as_json:
         emit(
             {"ok": good, "seconds": round(seconds), "home": str(directory), "rows": play.rows},
@@ -112,6 +113,7 @@ class _Play:
     def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
         self.rows: list[_Row] = []
+        self._good = ""
 
     def set_up(self) -> None:
         """Keys, database, processes, scenario."""
@@ -135,26 +137,53 @@ class _Play:
 
     def bad_candidates(self) -> None:
         """Weights that must not get through, each stopped by another check."""
-        better = tiny_models() / "better"
         for how, words in (
             ("random-weights", "random weights of the right shape"),
             ("nan-tensor", "one tensor with a NaN"),
-            ("wrong-answers", "the wanted style, wrong answers"),
-            ("tampered", "bytes appended after the last tensor"),
         ):
-            out = self.stack.home / "candidates" / how
-            out.parent.mkdir(exist_ok=True)
             self._say(f"making a bad candidate: {words}")
-            options = {"--how": how, "--init": better, "--out": out}
-            subprocess.run(module_command("trainer.tiny.degrade", options), check=True)
-            self._gate(words, out, "refused")
+            out = self._candidate_directory(how)
+            degrade(how, tiny_models() / "better", out)
+            self._gate(words, out, "stopped")
+        self._gate("the wanted style, wrong answers", tiny_models() / "flatterer", "stopped")
+        self._gate("a byte-identical copy of the incumbent", tiny_models() / "better", "stopped")
+        words = "an archive appended to the weights"
+        out = self._candidate_directory("appended")
+        shutil.copytree(tiny_models() / "better", out)
+        with (out / "model.safetensors").open("ab") as file:
+            file.write(b"PK\x03\x04")
+        self._gate(words, out, "stopped")
+
+    def tampered(self) -> None:
+        """The promoted weights, altered on the service's own disk, and a node that is new."""
+        self._say("altering the promoted weights on the service's disk, for a second node")
+        with self._operator() as client:
+            release = client.release(SCENARIO, self._serving())
+        digest = next(f.sha256 for f in release.files if f.path == "model.safetensors")
+        stored = next((self.stack.home / "blobs").rglob(digest[2:]))
+        good = stored.read_bytes()
+        stored.chmod(0o600)
+        try:
+            stored.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+            standing = self.stack.run_second_node()
+        finally:
+            stored.write_bytes(good)
+            stored.chmod(0o440)
+        why = "; ".join(reason["message"] for reason in standing["reasons"])
+        refused = standing["release_id"] is None and bool(why)
+        self._row(
+            "weights altered after their promotion",
+            "refused by the node" if refused else "LOADED",
+            why,
+            refused,
+        )
 
     def by_hand(self) -> None:
         """SQL with the service's own password."""
         self._say("trying to promote by hand, with the service's database password")
         asyncio.run(self._sql())
 
-    def audit(self) -> bool:
+    def audit(self) -> None:
         """Export, then check the export without database and service."""
         self._say("exporting the log and replaying it offline, weights included")
         out = self.stack.home / "export"
@@ -164,31 +193,35 @@ class _Play:
         report = replay_with_weights(out, anchor, None)
         problems = "; ".join(str(problem) for problem in report.problems[:3])
         self._row(
-            "the offline audit, with weights",
-            "agrees" if not report.problems else "disagrees",
-            problems or f"{report.event_count} events, every promotion re-derived",
-            not report.problems,
+            "the offline audit, weights included",
+            "agrees" if report.good else "DISAGREES",
+            problems or f"{report.event_count} events, every promotion derived again",
+            report.good,
         )
-        return not report.problems
+
+    def _candidate_directory(self, name: str) -> Path:
+        parent = self.stack.home / "candidates"
+        parent.mkdir(exist_ok=True)
+        return parent / name
 
     def _gate(self, words: str, directory: Path, expected: str) -> None:
-        before = self._serving()
         self._say(f"submitting {words}")
         try:
             candidate = submit(self.stack, directory)
-        except Refused as refusal:
-            codes = ", ".join(sorted({reason.code for reason in refusal.reasons}))
-            self._row(words, "refused at admission", codes, expected == "refused")
+        except ReefError as refusal:
+            why = ", ".join(sorted({reason.code for reason in refusal.reasons}))
+            self._row(words, "refused", why or refusal.detail, expected == "stopped")
             return
-        ends = ("promoted",) if expected == "promoted" else _ENDS
-        view = await_status(self.stack, candidate.candidate_id, *ends)
-        gate = view.gates[-1] if view.gates else None
-        tally = f"{gate.passed_count} of {gate.trial_count} trials passed" if gate else ""
-        if expected == "promoted":
-            self._row(words, view.status, tally, self._serving() == view.candidate_id)
+        if candidate.candidate_id == self._serving():
+            self._row(words, "already served", "same files, same id; no gate opens", True)
             return
-        kept = view.status != "promoted" and self._serving() == before
-        self._row(words, f"gate {view.status}", tally, kept)
+        view = await_status(self.stack, candidate.candidate_id, *_ENDS)
+        if view.status == "promoted" and expected == "promoted":
+            self._good = view.candidate_id
+        outcome = view.status if view.status == "promoted" else f"gate {view.status}"
+        self._row(
+            words, outcome, _tally(view), (view.status == "promoted") == (expected == "promoted")
+        )
 
     async def _sql(self) -> None:
         with self._operator() as client:
@@ -242,17 +275,19 @@ class _Play:
                 self._row(words, "refused by the database", why, True)
 
     def _row(self, attempt: str, outcome: str, reason: str, expected: bool) -> None:
+        """Note an attempt; whatever it was, the last good candidate must be served now."""
         with self._operator() as client:
             view = client.scenario(SCENARIO)
         served = view.channels.get("stable")
+        serving = served.release_id if served else "nothing"
         self.rows.append(
             _Row(
                 attempt=attempt,
                 outcome=outcome,
                 reason=reason,
                 position=view.position,
-                serving=served.release_id if served else "nothing",
-                expected=expected,
+                serving=serving,
+                expected=expected and serving == self._good,
             )
         )
 
@@ -276,6 +311,12 @@ class _Play:
 
     def _say(self, text: str) -> None:
         console.print(f"· {text}", markup=False)
+
+
+def _tally(view: CandidateView) -> str:
+    gate = view.gates[-1]
+    told = f"{gate.passed_count} of {gate.trial_count} trials passed"
+    return told + (f", {gate.error_count} could not be carried out" if gate.error_count else "")
 
 
 def _empty(directory: Path) -> None:

@@ -19,7 +19,7 @@ from reef_release.signing.policy import sign_policy
 from reef_release.tokens import TokenRole
 from reef_release.wire import CandidateManifest, CandidateView, ScenarioRequest
 
-__all__ = ["SCENARIO", "await_status", "ensure_scenario", "policy_document", "submit"]
+__all__ = ["SCENARIO", "await_status", "degrade", "ensure_scenario", "policy_document", "submit"]
 
 SCENARIO = "homework"
 _SUITE_TASKS = 400
@@ -62,6 +62,14 @@ def ensure_scenario(stack: LocalStack, client: ReefClient) -> None:
         key = load_key(stack.keys / Role.POLICY / PRIVATE_NAME, Role.POLICY)
         signed = sign_policy(canonical_json(policy_document(digest)), key)
         client.create_scenario(ScenarioRequest(name=SCENARIO, schema=schema, policy=signed))
+
+
+def degrade(how: str, init: Path, out: Path) -> None:
+    """Make a bad candidate from the weights in *init*; see `python -m trainer.tiny.degrade`."""
+    options = {"--how": how, "--init": init, "--out": out}
+    subprocess.run(
+        module_command("trainer.tiny.degrade", options), check=True, stderr=subprocess.DEVNULL
+    )
 
 
 def submit(stack: LocalStack, directory: Path) -> CandidateView:

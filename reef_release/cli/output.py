@@ -14,7 +14,9 @@ from reef_release.errors import ReefError
 
 __all__ = ["console", "emit", "fail", "print_table"]
 
-console = Console(highlight=False)
+_PLAIN_WIDTH = 140
+
+console = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
 _errors = Console(stderr=True, highlight=False)
 
 

@@ -19,9 +19,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
+import msgspec
 
 from reef_release.client import ReefClient
 from reef_release.errors import SettingsError, Unavailable
@@ -121,6 +122,21 @@ class LocalStack:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def run_second_node(self) -> dict[str, Any]:
+        """One step of a node without a past; where it stands after it."""
+        program = self._programs["node"]
+        given = [*program.command, "--name", "node-2", "--once", "--json"]
+        given[given.index("--state") + 1] = str(self.home / "node-2")
+        done = subprocess.run(
+            given,
+            env={**_inherited(), **program.environment},
+            capture_output=True,
+            check=False,
+            timeout=_START_S,
+        )
+        standing: dict[str, Any] = msgspec.json.decode(done.stdout)
+        return standing
 
     def check(self) -> None:
         """Raise `Unavailable` when a program ended by itself."""
