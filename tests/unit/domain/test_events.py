@@ -253,6 +253,14 @@ def test_a_candidate_is_full_weights_or_an_adapter() -> None:
         decode_data("candidate.submitted", 1, canonical_json({**fields, "kind": "prompt"}))
 
 
+@pytest.mark.parametrize("value", [b"NaN", b"Infinity", b"-Infinity", b"0.5", b"1e999"])
+def test_a_metric_that_is_not_finite_or_a_float_cannot_stand_in_the_log(value: bytes) -> None:
+    good = canonical_json(envelope(msgspec.structs.replace(SUBMITTED, metrics={"loss": "0.5"})))
+    decode(good)
+    with pytest.raises(InvalidEvent):
+        decode(good.replace(b'"loss":"0.5"', b'"loss":' + value))
+
+
 def test_data_with_a_float_is_never_written() -> None:
     with pytest.raises(BadRequest, match="is a float"):
         encode_data(msgspec.structs.replace(SUBMITTED, metrics={"loss": 0.5}))
