@@ -27,6 +27,7 @@ __all__ = [
     "FileRule",
     "Form",
     "Kind",
+    "check_collisions",
     "check_names",
     "check_path",
     "rule_for",
