@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from reef_release.errors import Refused, Unavailable
 from reef_release.node.engine import EngineHealth, LoadedFiles
 from reef_release.signing.current import CurrentDocument, sign_current
 from reef_release.signing.keys import Role, SigningKey
-from tests.world import CHANNEL, World
+from tests.world import CHANNEL, World, byte_logprobs
 
 __all__ = ["NO_WAIT", "FakeEngine", "FakeService", "problem"]
 
@@ -286,20 +285,24 @@ class FakeService:
 
 @dataclass(kw_only=True)
 class FakeEngine:
-    """An engine that reads what it is given, and scores every token alike.
+    """An engine that computes what the world's model does with the weights that it read.
 
-    `logprob` is what it computes (the world's canary says -0.5); `before_reading` runs between
-    the node's last look at the files and this engine's; `reported` replaces the digests that it
-    reports; `refuses` and `away` make it fail.
+    `error` is added to every log-probability and `logprob` replaces them all; `before_reading`
+    runs between the node's last look at the files and this engine's; `reported` replaces the
+    digests that it reports; with `keeps` it goes on with the weights that it had; `refuses` and
+    `away` make it fail.
     """
 
-    logprob: float = -0.5
+    error: float = 0.0
+    logprob: float | None = None
     before_reading: Callable[[Path], None] = lambda _directory: None
     reported: dict[str, str] | None = None
+    keeps: bool = False
     refuses: bool = False
     away: bool = False
     loads: list[str] = field(default_factory=list)
     serving: str | None = None
+    weights: str = "00000000"
 
     def load(self, directory: Path, release_id: str, files: Mapping[str, str]) -> LoadedFiles:
         self._reach()
@@ -309,11 +312,15 @@ class FakeEngine:
         self.loads.append(release_id)
         self.serving = release_id
         read = {name: hashlib.sha256((directory / name).read_bytes()).hexdigest() for name in files}
+        if not self.keeps:
+            self.weights = next(read[name] for name in read if name.endswith(".safetensors"))
         return LoadedFiles(release_id=release_id, files=self.reported or read)
 
     def score(self, prompt_token_ids: Sequence[int], token_ids: Sequence[int]) -> list[float]:
         self._reach()
-        return [self.logprob for _ in token_ids]
+        if self.logprob is not None:
+            return [self.logprob for _ in token_ids]
+        return [value + self.error for value in byte_logprobs(self.weights, token_ids)]
 
     def health(self) -> EngineHealth:
         self._reach()
@@ -326,8 +333,6 @@ class FakeEngine:
     def _reach(self) -> None:
         if self.away:
             raise Unavailable("the engine is away")
-        if math.isnan(self.logprob) and self.serving is None:
-            raise Unavailable("the engine has nothing loaded")
 
 
 def _json(view: msgspec.Struct) -> httpx.Response:

@@ -17,6 +17,7 @@ class NodeConfig:
 
     `anchor` is the trust root version 1, which must come from outside and not from the
     service. `origin` is the name of the log. `state` is a directory of the node's own.
+    `poll_wait_s` is how long one poll stays open, and so how long a stop may take.
     `canary_tolerance` is in nats; engines of other makes or number formats than the gate's may
     need more than the default.
     """
@@ -30,7 +31,7 @@ class NodeConfig:
     engine_url: str
     token: str | None = None
     channel: str = "stable"
-    poll_wait_s: int = 20
+    poll_wait_s: int = 5
     shortest_poll_s: float = 1.0
     longest_pause_s: float = 30.0
     canary_tolerance: float = 1e-2

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from reef_release.domain.reasons import Reason
-from reef_release.errors import ReefError
+from reef_release.errors import ReefError, SettingsError
 from reef_release.node.config import NodeConfig
 from reef_release.node.grounds import Finding
 from reef_release.node.rejudge import judge_again
@@ -47,6 +47,11 @@ def explain(
     Raises `SettingsError` when the state cannot be read, `SignatureRejected` when the chain of
     roots is broken.
     """
+    if not config.state.is_dir():
+        raise SettingsError(
+            f"No node has run in {config.state}.",
+            next_step="Give the directory that the node was started with.",
+        )
     vault = Vault(config.state)
     anchor = config.anchor_text()
     trusted = Trusted(

@@ -33,8 +33,6 @@ class Releases:
     def __init__(self, directory: Path) -> None:
         self._releases = directory / "releases"
         self._staging = directory / "staging"
-        for each in (self._releases, self._staging):
-            each.mkdir(mode=0o700, exist_ok=True)
 
     def fetch(
         self,
@@ -49,6 +47,8 @@ class Releases:
         Raises what downloads raise; `Refused` when something else than the files is there,
         `Unavailable` when the disk is too small.
         """
+        for each in (self._releases, self._staging):
+            each.mkdir(mode=0o700, exist_ok=True)
         target = self._releases / release_id
         if target.exists():
             if not _faults(target, files):
@@ -86,7 +86,7 @@ class Releases:
         return directory
 
     def prune(self, keep: Collection[str]) -> None:
-        """Remove every other release, and what was left of downloads."""
+        """After a `fetch`: remove every other release, and what was left of downloads."""
         for directory in (*self._releases.iterdir(), *self._staging.iterdir()):
             if directory.name not in keep:
                 shutil.rmtree(directory)

@@ -223,7 +223,9 @@ def test_a_failed_decision_under_a_passed_event_is_refused(service: FakeService)
     gate_id = world.open_gate(world.admitted())
     world.run_trials(gate_id, "---")
     failed = world.decision(gate_id)
-    forge_pass(world, gate_id, attestation=failed.attestation, canary=world.canary())
+    forge_pass(
+        world, gate_id, attestation=failed.attestation, canary=world.canary(failed.candidate_id)
+    )
     position = world.append_raw(world.promotion(gate_id))
     world.checkpoint()
     document = service.signed(
@@ -249,7 +251,7 @@ def through_forged_gate(service: FakeService, opening: ev.GateOpened) -> list[st
     """A gate opened against the rule and everything after it, signed with the real keys."""
     world = service.world
     world.append_raw(opening)
-    canary = world.canary()
+    canary = world.canary(opening.candidate_id)
     decision = GateDecision(
         scenario=world.scenario_name,
         channel=opening.channel,

@@ -76,6 +76,16 @@ def test_before_the_first_promotion_a_node_waits_quietly(world: World, tmp_path:
     moves(node, host, moves_to)
 
 
+def test_explaining_leaves_no_trace(host: Host) -> None:
+    with pytest.raises(SettingsError, match="No node has run"):
+        host.explained()
+    assert not host.config.state.exists()
+    host.started()
+    before = sorted(host.config.state.rglob("*"))
+    host.explained()
+    assert sorted(host.config.state.rglob("*")) == before
+
+
 # First start and restart
 
 
@@ -416,15 +426,30 @@ def test_an_engine_that_reports_other_digests_does_not_serve_the_release(host: H
     stays(node, host, first, "engine-files")
 
 
-@pytest.mark.parametrize("logprob", [-0.52, -5.0, float("nan"), float("-inf")])
+def test_an_engine_that_silently_keeps_its_old_weights_is_found_out(host: Host) -> None:
+    world, node = host.service.world, host.started()
+    first, second = world.serving, world.release()
+
+    def keep(directory: Path) -> None:
+        # It reads the new files, reports their digests, and computes with the old ones.
+        host.engine.keeps = second in str(directory)
+
+    host.engine.before_reading = keep
+    stays(node, host, first, "canary")
+    host.engine.before_reading = lambda _directory: None
+    host.engine.keeps = False
+    moves(node, host, world.release())
+
+
+@pytest.mark.parametrize("error", [0.02, -5.0, float("nan"), float("-inf")])
 def test_weights_that_compute_something_else_than_the_gate_saw_are_not_served(
-    host: Host, logprob: float
+    host: Host, error: float
 ) -> None:
     world, node = host.service.world, host.started()
     first, second = world.serving, world.release()
 
     def swap(directory: Path) -> None:
-        host.engine.logprob = logprob if second in str(directory) else -0.5
+        host.engine.error = error if second in str(directory) else 0.0
 
     host.engine.before_reading = swap
     stays(node, host, first, "canary")
@@ -433,7 +458,7 @@ def test_weights_that_compute_something_else_than_the_gate_saw_are_not_served(
 
 
 def test_a_difference_within_the_tolerance_is_served_and_reported(host: Host) -> None:
-    host.engine.logprob = -0.5095
+    host.engine.error = 0.0095
     host.started()
     assert host.service.reports[-1].canary_difference == "0.009500"
 
@@ -450,7 +475,7 @@ def test_an_engine_that_refuses_the_weights_goes_back(host: Host) -> None:
 
 
 def test_the_first_release_is_not_called_good_when_its_canaries_fail(host: Host) -> None:
-    host.engine.logprob = -3.0
+    host.engine.error = 3.0
     node = host.node()
     node.start()
     standing = node.step()
