@@ -40,6 +40,15 @@ def standing_site(tmp_path_factory: pytest.TempPathFactory, postgres: Server) ->
 
 
 @pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterator[ServerProcess]:
+    """One server process for all tests of a module that leave it as it was."""
+    with postgres.database() as database:
+        site = Site(home=tmp_path_factory.mktemp("running") / "home", database=database)
+        with ServerProcess(site) as server:
+            yield server
+
+
+@pytest.fixture(scope="module")
 async def standing(standing_site: Site) -> AsyncIterator[Story]:
     """One service for all tests of a module that change nothing: its origin is served, and the
     gate of a second candidate waits for its second trial."""
