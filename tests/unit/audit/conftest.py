@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,18 +30,28 @@ class Story:
         return self.world.anchor
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_power_cuts() -> Iterator[None]:
-    # Nothing here survives the test, and waiting for the disk would take most of the time.
+@contextmanager
+def no_power_cuts() -> Iterator[None]:
+    """Nothing here survives the test, and waiting for the disk would take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_power_cuts() -> Iterator[None]:
+    with no_power_cuts():
         yield
 
 
 @pytest.fixture(scope="session")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     """Origin and successor, a failed and an errored gate, a truncated reply, a rollback."""
-    base = tmp_path_factory.mktemp("story")
+    with no_power_cuts():
+        return told(tmp_path_factory.mktemp("story"))
+
+
+def told(base: Path) -> Story:
     world = World(base / "world")
     world.create_scenario()
     r1 = world.release()
