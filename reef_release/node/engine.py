@@ -97,14 +97,14 @@ class HttpEngine:
         return decoded(answer.body, EngineHealth)
 
     def _post(self, path: str, body: dict[str, Any], kind: type[_T], wait_s: float = 0.0) -> _T:
-        # Loading the same files again and scoring again change nothing, so both may be repeated.
         answer = self._http.call(
             "POST",
             path,
             limit_bytes=_ANSWER_BYTES,
             headers={"Content-Type": "application/json"},
             body=msgspec.json.encode(body),
-            idempotent=True,
+            # Scoring may be repeated at once; a load that got no answer is the node's to judge.
+            idempotent=kind is _Scores,
             wait_s=wait_s,
         )
         return decoded(answer.body, kind)

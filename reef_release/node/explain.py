@@ -13,8 +13,8 @@ import msgspec
 
 from reef_release.domain.reasons import Reason
 from reef_release.errors import ReefError, SettingsError
+from reef_release.node.case import Finding
 from reef_release.node.config import NodeConfig
-from reef_release.node.grounds import Finding
 from reef_release.node.rejudge import judge_again
 from reef_release.node.releases import Releases
 from reef_release.node.trusted import Trusted

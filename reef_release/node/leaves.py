@@ -16,6 +16,7 @@ import msgspec
 from reef_release.domain.events import Envelope, Event, EventData, decode
 from reef_release.domain.merkle import leaf_hash, verify_inclusion
 from reef_release.domain.reasons import Reason
+from reef_release.domain.validation import stream_of
 from reef_release.errors import InvalidEvent, Refused
 from reef_release.signing.note import Checkpoint
 
@@ -64,14 +65,21 @@ def proven(leaf: Leaf, checkpoint: Checkpoint) -> Proven:
         raise refuse(
             "unreadable-event", f"an event or its proof cannot be read: {error}"
         ) from error
-    position = event.envelope.position
+    envelope = event.envelope
+    if envelope.stream != stream_of(event.data):
+        # The fold gives it no effect either.
+        raise refuse(
+            "wrong-stream",
+            f"the {envelope.type} at {envelope.position} stands in {envelope.stream}",
+        )
+    position = envelope.position
     if not verify_inclusion(leaf_hash(body), position, checkpoint.size, hashes, checkpoint.root):
         raise refuse(
             "not-included",
             f"the event said to be at {position} does not stand in the signed tree of "
             f"{checkpoint.size} events",
         )
-    return Proven(envelope=event.envelope, data=event.data)
+    return Proven(envelope=envelope, data=event.data)
 
 
 def stream(

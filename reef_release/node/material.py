@@ -14,7 +14,7 @@ from reef_release.client.errors import BadAnswer
 from reef_release.domain import events as ev
 from reef_release.domain.events import Event, decode
 from reef_release.errors import InvalidEvent
-from reef_release.node.grounds import Material
+from reef_release.node.case import Material
 from reef_release.node.leaves import Leaf, refuse
 from reef_release.signing.current import CurrentDocument
 

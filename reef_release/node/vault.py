@@ -18,7 +18,7 @@ import msgspec
 from reef_release.artifacts.blob_files import sync_directory, write_all
 from reef_release.domain.canonical import sha256_hex
 from reef_release.errors import SettingsError
-from reef_release.node.grounds import Material
+from reef_release.node.case import Material
 from reef_release.node.trusted import Memory
 
 __all__ = ["Served", "Vault"]

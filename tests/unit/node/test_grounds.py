@@ -20,7 +20,7 @@ from reef_release.domain.decision import GateDecision
 from reef_release.domain.merkle import MerkleTree, leaf_hash
 from reef_release.errors import Refused, SignatureRejected
 from reef_release.node import grounds as rules
-from reef_release.node.grounds import Material
+from reef_release.node.case import Material
 from reef_release.node.leaves import Leaf
 from reef_release.node.material import gather
 from reef_release.signing.keys import Role, SigningKey, create_key
@@ -533,6 +533,46 @@ def test_a_pass_kept_unused_while_the_pointer_moved_away_and_back_is_stale(
     with pytest.raises(Refused) as caught:
         rules.verify(material, opened.document, opened.checkpoint, trusted.chain, is_objective)
     assert codes(caught.value) == ["stale-gate"]
+
+
+def test_a_stale_pass_is_not_freshened_by_a_copy_of_its_events(service: FakeService) -> None:
+    world = service.world
+    first = world.serving
+    assert first is not None
+    kept = world.passed()
+    events = [world.last(kind).data for kind in ("gate.opened", "gate.passed", "release.signed")]
+    world_release_beside(world)
+    world.rollback(first)
+    for data in events:
+        world.append_raw(data)
+    position = world.append_raw(world.promotion(kept))
+    candidate = world.gate_of(kept).opened.candidate_id
+    assert refused(service, document_at(service, position, candidate, kept)) == ["reopened-gate"]
+
+
+def test_an_event_in_a_stream_that_is_not_its_own_counts_for_nothing(
+    service: FakeService,
+) -> None:
+    world = service.world
+    gate_id = world.passed()
+    position = world.append_raw(world.promotion(gate_id), stream="release/stable/")
+    candidate = world.gate_of(gate_id).opened.candidate_id
+    document = document_at(service, position, candidate, gate_id)
+    assert refused(service, document) == ["no-pointer-event"]
+    position = world.append_raw(world.promotion(gate_id), stream="candidate/x")
+    trusted = trusted_in(world)
+    opened = trusted.open_document(document_at(service, position, candidate, gate_id), world.time())
+    material = honest_material_at(service, opened.checkpoint.size, gate_id, position)
+    with pytest.raises(Refused) as caught:
+        rules.verify(material, opened.document, opened.checkpoint, trusted.chain, is_objective)
+    assert codes(caught.value) == ["wrong-stream"]
+
+
+def test_a_forged_copy_of_the_policy_in_force_does_not_spoil_it(service: FakeService) -> None:
+    world = service.world
+    world.append_raw(world.policy_data(key=create_key(Role.POLICY)))
+    release = world.release()
+    assert judge(service).release_id == release
 
 
 def world_release_beside(world: World) -> None:

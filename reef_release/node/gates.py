@@ -1,0 +1,87 @@
+"""Rule: a gate of exactly this release, base and channel passed, signed, and is not stale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reef_release.domain.events import GateOpened, GatePassed
+from reef_release.node.case import Case
+from reef_release.node.leaves import Proven, refuse
+from reef_release.node.moves import Move
+from reef_release.signing.keys import Role
+from reef_release.signing.vsa import VerifiedDecision, verify_decision
+
+__all__ = ["PassedGate", "passed"]
+
+_SHARED = (
+    "gate_id",
+    "candidate_id",
+    "base",
+    "channel",
+    "phase",
+    "policy_digest",
+    "suite",
+    "checkpoint_position",
+    "seed",
+)
+"""What `gate.opened` fixed and the signed decision repeats."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedGate:
+    """Where the gate opened and passed, its signed decision, and its canary record."""
+
+    opening: Proven
+    passing: Proven
+    verified: VerifiedDecision
+    canary: str
+
+
+def passed(case: Case, move: Move) -> PassedGate:
+    """The gate that the promotion names. Raises `Refused` and `SignatureRejected`."""
+    scenario, promoted = case.document.scenario, move.promoted
+    opening, passing = case.proven(case.material.opened), case.proven(case.material.passed)
+    opened = opening.as_a(GateOpened, scenario)
+    posted = passing.as_a(GatePassed, scenario)
+    gates = {
+        (each.gate_id, each.candidate_id, each.base, each.channel) for each in (opened, posted)
+    }
+    if gates != {(promoted.gate_id, promoted.release_id, promoted.base, promoted.channel)}:
+        raise refuse(
+            "other-gate",
+            f"no gate.passed of gate {promoted.gate_id} for this release, base and channel was "
+            "shown",
+        )
+    if opening.envelope.version != 1:
+        # Or an old pass could be used again under a copy of its opening.
+        raise refuse("reopened-gate", f"gate {opened.gate_id} had been opened before")
+    before, after = move.previous_position, move.promotion.position
+    if not before < opening.position < passing.position < after:
+        raise refuse(
+            "stale-gate",
+            f"the gate opened at {opening.position} and passed at {passing.position}; both must "
+            f"lie between the pointer events at {before} and {after}",
+        )
+    verified = verify_decision(
+        posted.attestation, case.ledger.counting(Role.GATE, passing.position)
+    )
+    decision = verified.decision
+    if verified.digest != case.document.gate_digest:
+        raise refuse("gate-digest", "the document names another gate decision")
+    if decision.outcome != "passed":
+        raise refuse("not-passed", f"the signed decision is {decision.outcome!r}")
+    if decision.canary is None or decision.canary != posted.canary:
+        raise refuse("no-canary", "event and decision name no common canary record")
+    says = [getattr(decision, name) for name in _SHARED]
+    if says != [getattr(opened, name) for name in _SHARED] or decision.scenario != scenario:
+        raise refuse("other-gate", "the signed decision is for another gate")
+    case.found(
+        "a gate of this release, base and channel passed and is not stale",
+        f"gate {opened.gate_id}, opened at {opening.position}, passed at {passing.position}",
+    )
+    case.found(
+        "a gate key that counted there signed the decision",
+        f"key {verified.key_id[:12]}, decision {verified.digest[:12]}, "
+        f"{decision.trial_count} trials",
+    )
+    return PassedGate(opening=opening, passing=passing, verified=verified, canary=decision.canary)

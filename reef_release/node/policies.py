@@ -1,0 +1,96 @@
+"""Rule: the gate applied the scenario's own signed policy, and no hold stood in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from reef_release.domain.events import (
+    PolicyChanged,
+    ScenarioCreated,
+    ScenarioHeld,
+    ScenarioResumed,
+)
+from reef_release.domain.policy import Policy, parse_policy
+from reef_release.errors import BadRequest, ReefError, Refused, SignatureRejected
+from reef_release.node.case import Case
+from reef_release.node.gates import PassedGate
+from reef_release.node.leaves import Proven, refuse, stream
+from reef_release.node.moves import Move
+from reef_release.signing.keys import Role
+from reef_release.signing.policy import verify_policy
+
+__all__ = ["InForce", "Objective", "applied"]
+
+Objective = Callable[[str], bool | None]
+"""Whether a verifier ("answer@1") is objective; None for an unknown one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InForce:
+    """A valid policy, where it came into force, and who signed it."""
+
+    position: int
+    digest: str
+    key_id: str
+    policy: Policy
+
+
+def applied(case: Case, move: Move, gate: PassedGate, objective: Objective) -> InForce:
+    """The policy that *gate* applied. Raises `Refused` and `SignatureRejected`."""
+    decision = gate.verified.decision
+    in_force: InForce | None = None
+    invalid: dict[str, ReefError] = {}
+    held: int | None = None
+    for event in stream(
+        case.material.scenario, case.checkpoint, case.document.scenario, "scenario"
+    ):
+        match event.data:
+            case ScenarioCreated() | PolicyChanged() as data:
+                if event.position > gate.opening.position:
+                    continue
+                try:
+                    in_force = _valid(case, event, data, objective)
+                except (Refused, SignatureRejected, BadRequest) as error:
+                    # As in the fold, such an event has no effect.
+                    invalid[data.policy_digest] = error
+            case ScenarioHeld() if event.position < move.promotion.position:
+                held = event.position
+            case ScenarioResumed() if event.position < move.promotion.position:
+                held = None
+    if held is not None:
+        raise refuse("held", f"the scenario was held at {held} when this was promoted")
+    if in_force is None or in_force.digest != decision.policy_digest:
+        if decision.policy_digest in invalid:
+            raise invalid[decision.policy_digest]
+        raise refuse(
+            "other-policy",
+            f"the gate applied the policy {decision.policy_digest[:12]}, and in force was "
+            + (in_force.digest[:12] if in_force else "none"),
+        )
+    policy = in_force.policy
+    verifiers = policy.part(decision.phase).verifiers
+    if (policy.suite, verifiers) != (decision.suite, decision.verifiers):
+        raise refuse("other-policy", "the gate used another suite or other verifiers")
+    case.found(
+        "the policy in force is signed and names an objective verifier",
+        f"policy {policy.name!r} {in_force.digest[:12]} from {in_force.position} by key "
+        f"{in_force.key_id[:12]}, verifiers {', '.join(verifiers)}",
+    )
+    case.found("the scenario was not held", f"at {move.promotion.position}")
+    return in_force
+
+
+def _valid(
+    case: Case, event: Proven, data: ScenarioCreated | PolicyChanged, objective: Objective
+) -> InForce:
+    keys = case.ledger.counting(Role.POLICY, event.position)
+    verified = verify_policy(data.policy, keys)
+    if verified.digest != data.policy_digest:
+        raise refuse("policy-digest", f"the policy at {event.position} has another digest")
+    return InForce(
+        position=event.position,
+        digest=verified.digest,
+        key_id=verified.key_id,
+        policy=parse_policy(verified.payload, objective),
+    )
