@@ -399,7 +399,7 @@ def decode(body: bytes, upcasters: Mapping[tuple[str, int], Upcaster] = _UPCASTE
         raise InvalidEvent("Stored bytes are not canonical JSON.")
     try:
         envelope = _ENVELOPE.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidEvent(f"Stored bytes are not an event envelope: {error}.") from error
     return Event(
         envelope,
@@ -433,7 +433,7 @@ def decode_data(
         for version in range(schema_version, kind.SCHEMA_VERSION):
             value = upcasters[type_name, version](value)
         return msgspec.convert(value, kind)
-    except (msgspec.DecodeError, msgspec.ValidationError, BadRequest, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, BadRequest, UnicodeDecodeError, RecursionError) as error:
         raise InvalidEvent(f"The data of a {type_name} is malformed: {error}.") from error
 
 
