@@ -45,9 +45,11 @@ def scoring_program() -> Iterator[Scorer]:
 def _scores(
     process: subprocess.Popen[bytes], files: ReleaseFiles, requests: Sequence[ScoreRequest]
 ) -> Sequence[Score]:
-    if files.foundation is not None:
-        raise Refused("LoRA adapters cannot be scored by the transformers engine.")
-    batch = {"directory": str(files.directory), "requests": list(requests)}
+    batch = {
+        "directory": str(files.directory),
+        "foundation": None if files.foundation is None else str(files.foundation),
+        "requests": list(requests),
+    }
     assert process.stdin is not None
     assert process.stdout is not None
     try:

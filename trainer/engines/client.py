@@ -15,7 +15,7 @@ import msgspec
 
 from reef_release.domain.reasons import Reason
 from reef_release.errors import BadRequest, NotFound, Refused, Unavailable
-from trainer.engines.protocol import Generation, Messages, Sampling, as_messages
+from trainer.engines.protocol import Generation, Messages, Sampling, TimedOut, as_messages
 
 __all__ = ["HttpEngine"]
 
@@ -82,8 +82,15 @@ class HttpEngine:
         """Close the connections."""
         self._http.close()
 
-    def generate(self, prompt: Messages | str, sampling: Sampling, seed: int) -> Generation:
-        """See ``protocol.Engine``."""
+    def generate(
+        self,
+        prompt: Messages | str,
+        sampling: Sampling,
+        seed: int,
+        *,
+        timeout_s: float | None = None,
+    ) -> Generation:
+        """See ``protocol.Engine``; by default the time is that of the connection."""
         body = {
             "model": self._model,
             "messages": as_messages(prompt),
@@ -93,7 +100,7 @@ class HttpEngine:
             "logprobs": True,
             "return_token_ids": True,
         }
-        answer = self._post("/v1/chat/completions", body, _Completion)
+        answer = self._post("/v1/chat/completions", body, _Completion, timeout_s)
         if len(answer.choices) != 1:
             raise _malformed(f"{len(answer.choices)} choices instead of one")
         choice = answer.choices[0]
@@ -126,9 +133,17 @@ class HttpEngine:
             raise _malformed(f"{len(scores)} scores for {len(token_ids)} tokens")
         return scores
 
-    def _post(self, path: str, body: dict[str, Any], shape: type[Any]) -> Any:
+    def _post(
+        self, path: str, body: dict[str, Any], shape: type[Any], timeout_s: float | None = None
+    ) -> Any:
+        limit = self._http.timeout if timeout_s is None else httpx.Timeout(timeout_s)
         try:
-            answer = self._http.post(path, json=body)
+            answer = self._http.post(path, json=body, timeout=limit)
+        except httpx.ReadTimeout as error:
+            raise TimedOut(
+                f"the engine at {self._http.base_url} did not answer within {limit.read} s",
+                next_step="Allow more time, or use a faster engine.",
+            ) from error
         except httpx.HTTPError as error:
             raise Unavailable(
                 f"the engine at {self._http.base_url} did not answer: {error}",

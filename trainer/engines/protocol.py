@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from reef_release.errors import BadRequest
+from reef_release.errors import BadRequest, Unavailable
 
 __all__ = [
     "Engine",
@@ -25,6 +25,7 @@ __all__ = [
     "Generation",
     "Messages",
     "Sampling",
+    "TimedOut",
     "as_messages",
     "check_seed",
 ]
@@ -64,16 +65,29 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: FinishReason
 
 
+class TimedOut(Unavailable):
+    """The reply did not end within the time that the caller allowed."""
+
+    problem, title = "timed-out", "The reply took too long"
+
+
 class Engine(Protocol):
     """Generation and scoring, wherever the weights are."""
 
-    def generate(self, prompt: Messages | str, sampling: Sampling, seed: int) -> Generation:
+    def generate(
+        self,
+        prompt: Messages | str,
+        sampling: Sampling,
+        seed: int,
+        *,
+        timeout_s: float | None = None,
+    ) -> Generation:
         """Answer ``prompt``; a string is one user message.
 
         The reply is a function of the weights, the prompt, the sampling and the seed. Raises
         ``BadRequest`` when the prompt cannot be used or does not fit, ``Refused`` when the
-        weights give numbers that are not finite, ``Unavailable`` when nothing is loaded or the
-        engine cannot be reached.
+        weights give numbers that are not finite, ``TimedOut`` when the reply is not whole after
+        ``timeout_s``, ``Unavailable`` when nothing is loaded or the engine cannot be reached.
         """
         ...
 

@@ -1,8 +1,9 @@
 """``python -m trainer.engines.scoring``: runs recorded tokens through weights, for an audit.
 
-Reads JSON lines ``{directory, requests: [{question, prompt_token_ids, token_ids, temperature}]}``
-and answers each with a line ``{scores: [{prompt_token_ids, reply, logprobs}]}`` or ``{error}``.
-A directory is loaded once and kept until another is named.
+Reads JSON lines ``{directory, foundation, requests: [{question, prompt_token_ids, token_ids,
+temperature}]}`` and answers each with a line ``{scores: [{prompt_token_ids, reply, logprobs}]}``
+or ``{error}``. A directory is loaded once and kept until another is named; with a foundation (the
+directory of a full model) it holds a LoRA adapter on that.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from reef_release.errors import ReefError
 from trainer.engines.transformers_engine import TransformersEngine
+from trainer.engines.weights import ModelFiles
 
 __all__ = ["Answer", "Batch", "Request", "Score", "main"]
 
@@ -31,6 +33,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Requests for the model in one directory."""
 
     directory: str
+    foundation: str | None = None
     requests: list[Request]
 
 
@@ -52,13 +55,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def main() -> None:
     """Answer line by line until the input ends."""
     engine = TransformersEngine()
-    loaded = ""
+    loaded: tuple[str, str | None] | None = None
     for line in sys.stdin:
         try:
             batch = msgspec.json.decode(line, type=Batch)
-            if batch.directory != loaded:
-                engine.load(Path(batch.directory))
-                loaded = batch.directory
+            if (batch.directory, batch.foundation) != loaded:
+                below = batch.foundation
+                engine.load(
+                    Path(batch.directory),
+                    foundation=None if below is None else ModelFiles(directory=Path(below)),
+                )
+                loaded = batch.directory, batch.foundation
             answer = Answer(scores=[_score(engine, request) for request in batch.requests])
         except (ReefError, msgspec.DecodeError) as error:
             answer = Answer(error=str(error))

@@ -25,10 +25,12 @@ from trainer.engines.problems import EXCEPTION_HANDLERS
 from trainer.engines.protocol import Generation, check_seed
 from trainer.engines.streaming import follow, sse
 from trainer.engines.transformers_engine import TransformersEngine
+from trainer.engines.weights import ModelFiles
 from trainer.engines.wire import (
     ChatRequest,
     Envelope,
     LoadedAnswer,
+    LoadedFoundation,
     LoadRequest,
     ScoreAnswer,
     ScoreRequest,
@@ -82,37 +84,68 @@ def create_app(engine: TransformersEngine, name: str) -> Litestar:
         asked = decode(await request.body(), LoadRequest)
 
         def work() -> LoadedAnswer:
-            files = engine.load(Path(asked.directory), asked.files, asked.release_id)
-            return LoadedAnswer(release_id=asked.release_id, files=dict(files))
+            return _load(engine, asked)
 
         return await anyio.to_thread.run_sync(work, limiter=loading)
 
     @get("/reef/loaded", sync_to_thread=False)
     def loaded() -> LoadedAnswer:
-        if not engine.is_loaded:
-            raise Unavailable("no model is loaded", next_step="POST a release to /reef/load.")
-        return LoadedAnswer(release_id=engine.release_id, files=dict(engine.loaded))
+        return _loaded(engine)
 
     @get("/v1/models", sync_to_thread=False)
     def models() -> dict[str, Any]:
+        current = engine.current
+        if current is None:
+            return {"object": "list", "data": []}
         entry = {
             "id": name,
             "object": "model",
             "created": 0,
             "owned_by": "reef-release",
-            "root": engine.release_id,
-            "max_model_len": engine.context_tokens,
+            "root": current.release_id,
+            "max_model_len": current.context_tokens,
         }
-        return {"object": "list", "data": [entry] if engine.is_loaded else []}
+        return {"object": "list", "data": [entry]}
 
     @get("/health", sync_to_thread=False)
     def health() -> dict[str, Any]:
-        return {"status": "ok", "loaded": engine.is_loaded, "release_id": engine.release_id}
+        current = engine.current
+        release_id = None if current is None else current.release_id
+        return {"status": "ok", "loaded": current is not None, "release_id": release_id}
 
     return Litestar(
         route_handlers=[chat, score, load, loaded, models, health],
         exception_handlers=EXCEPTION_HANDLERS,
         openapi_config=None,
+    )
+
+
+def _load(engine: TransformersEngine, asked: LoadRequest) -> LoadedAnswer:
+    below = asked.foundation
+    engine.load(
+        Path(asked.directory),
+        asked.files,
+        asked.release_id,
+        foundation=None
+        if below is None
+        else ModelFiles(
+            directory=Path(below.directory), files=below.files, release_id=below.release_id
+        ),
+    )
+    return _loaded(engine)
+
+
+def _loaded(engine: TransformersEngine) -> LoadedAnswer:
+    current = engine.current
+    if current is None:
+        raise Unavailable("no model is loaded", next_step="POST a release to /reef/load.")
+    below = current.foundation
+    return LoadedAnswer(
+        release_id=current.release_id,
+        files=dict(current.files),
+        foundation=None
+        if below is None
+        else LoadedFoundation(release_id=below.release_id, files=dict(below.files or {})),
     )
 
 

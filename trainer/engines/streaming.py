@@ -17,9 +17,10 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from trainer.engines.decoding import Finished, Started, Token
 from trainer.engines.problems import problem
 from trainer.engines.protocol import Generation, Messages, Sampling
-from trainer.engines.transformers_engine import Finished, Started, Token, TransformersEngine
+from trainer.engines.transformers_engine import TransformersEngine
 from trainer.engines.wire import Envelope, logprob_entry
 
 __all__ = ["Following", "follow", "sse"]

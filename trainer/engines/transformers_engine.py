@@ -10,50 +10,27 @@ its weights, prompt, sampling and seed, and on no other request.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import torch
-from transformers import DynamicCache
 
-from reef_release.domain.reasons import Reason
-from reef_release.errors import BadRequest, Refused, Unavailable
+from reef_release.errors import BadRequest, Unavailable
+from trainer.engines.decoding import Finished, Started, Token, finite, log_softmax, sample
 from trainer.engines.protocol import (
     FinishReason,
     Generation,
     Messages,
     Sampling,
+    TimedOut,
     as_messages,
     check_seed,
 )
-from trainer.engines.weights import LoadedModel, load_model
+from trainer.engines.weights import LoadedModel, ModelFiles, load_model
 
-__all__ = ["Finished", "Started", "Token", "TransformersEngine"]
-
-_REPLACEMENT = "\ufffd"
-
-
-class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """The prompt was accepted; what follows comes from these weights."""
-
-    prompt_token_ids: tuple[int, ...]
-    release_id: str | None
-
-
-class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """One sampled token; ``text`` is what the reply grew by, often nothing in mid-character."""
-
-    token_id: int
-    logprob: float
-    text: str
-
-
-class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """The reply is over."""
-
-    reason: FinishReason
+__all__ = ["TransformersEngine"]
 
 
 class TransformersEngine:
@@ -66,6 +43,11 @@ class TransformersEngine:
         self._loaded: LoadedModel | None = None
 
     @property
+    def current(self) -> LoadedModel | None:
+        """What is loaded now, as one value: a swap replaces it and never changes it."""
+        return self._loaded
+
+    @property
     def loaded(self) -> Mapping[str, str]:
         """Path to sha256 of what was really loaded; empty when nothing is."""
         return {} if self._loaded is None else dict(self._loaded.files)
@@ -75,45 +57,55 @@ class TransformersEngine:
         """The name that the loaded weights were given."""
         return None if self._loaded is None else self._loaded.release_id
 
-    @property
-    def context_tokens(self) -> int | None:
-        """How many tokens prompt and reply may have together."""
-        return None if self._loaded is None else self._loaded.context_tokens
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._loaded is not None
-
     def load(
         self,
         directory: Path,
         expected: Mapping[str, str] | None = None,
         release_id: str | None = None,
+        *,
+        foundation: ModelFiles | None = None,
     ) -> Mapping[str, str]:
         """Load ``directory`` and put it in place of what is loaded; returns ``loaded``.
 
-        Both are in memory for a moment. Raises as ``weights.load_model`` does and then keeps
-        what was loaded before.
+        With a ``foundation``, ``directory`` is a LoRA adapter on it. Old and new weights are in
+        memory for a moment. Raises as ``weights.load_model`` does and then keeps what was loaded
+        before.
         """
-        fresh = load_model(directory, expected, release_id)
+        fresh = load_model(
+            ModelFiles(directory=directory, files=expected, release_id=release_id), foundation
+        )
         with self._lock:
             self._loaded = fresh
         return dict(fresh.files)
 
     swap = load
 
-    def generate(self, prompt: Messages | str, sampling: Sampling, seed: int) -> Generation:
-        """See ``protocol.Engine``."""
+    def generate(
+        self,
+        prompt: Messages | str,
+        sampling: Sampling,
+        seed: int,
+        *,
+        timeout_s: float | None = None,
+    ) -> Generation:
+        """See ``protocol.Engine``; the time is looked at after each token."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         prompt_token_ids: tuple[int, ...] = ()
         tokens: list[Token] = []
         finish: FinishReason = "length"
-        for event in self.stream(prompt, sampling, seed):
-            if isinstance(event, Started):
-                prompt_token_ids = event.prompt_token_ids
-            elif isinstance(event, Token):
-                tokens.append(event)
-            else:
-                finish = event.reason
+        with closing(self.stream(prompt, sampling, seed)) as events:
+            for event in events:
+                if isinstance(event, Started):
+                    prompt_token_ids = event.prompt_token_ids
+                elif isinstance(event, Finished):
+                    finish = event.reason
+                else:
+                    tokens.append(event)
+                    if deadline is not None and time.monotonic() > deadline:
+                        raise TimedOut(
+                            f"the reply had {len(tokens)} tokens after {timeout_s} seconds",
+                            next_step="Allow more time, or use a faster machine.",
+                        )
         return Generation(
             prompt_token_ids=prompt_token_ids,
             token_ids=tuple(token.token_id for token in tokens),
@@ -135,7 +127,7 @@ class TransformersEngine:
             prompt_token_ids = _encode(loaded, as_messages(prompt))
             _require_room(loaded, len(prompt_token_ids), sampling.max_new_tokens)
             yield Started(prompt_token_ids=prompt_token_ids, release_id=loaded.release_id)
-            yield from _sample(loaded, prompt_token_ids, sampling, seed)
+            yield from sample(loaded, prompt_token_ids, sampling, seed)
 
     @torch.inference_mode()
     def score(
@@ -160,8 +152,8 @@ class TransformersEngine:
             _require_room(loaded, len(prompt_token_ids), len(token_ids))
             # The last token predicts nothing that is asked for.
             output = loaded.model(input_ids=torch.tensor([sequence[:-1]]), use_cache=False)
-            logits = _finite(output.logits[0, len(prompt_token_ids) - 1 :])
-        logprobs = _log_softmax(logits, temperature)
+            logits = finite(output.logits[0, len(prompt_token_ids) - 1 :])
+        logprobs = log_softmax(logits, temperature)
         chosen = logprobs.gather(1, torch.tensor([list(token_ids)]).T)
         return [float(value) for value in chosen[:, 0]]
 
@@ -195,72 +187,3 @@ def _require_room(loaded: LoadedModel, prompt_tokens: int, new_tokens: int) -> N
             f"{loaded.context_tokens}",
             next_step="Shorten the conversation or ask for fewer tokens.",
         )
-
-
-@torch.inference_mode()
-def _step(model: Any, token_ids: Sequence[int], cache: DynamicCache) -> torch.Tensor:
-    output = model(
-        input_ids=torch.tensor([list(token_ids)]),
-        cache=cache,  # grows in place
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    return _finite(output.logits[0, -1])
-
-
-def _sample(
-    loaded: LoadedModel, prompt_token_ids: Sequence[int], sampling: Sampling, seed: int
-) -> Iterator[Token | Finished]:
-    generator = torch.Generator().manual_seed(seed)
-    ids: list[int] = []
-    shown = ""
-    pending: Sequence[int] = prompt_token_ids
-    cache = DynamicCache(config=loaded.model.config)
-    while len(ids) < sampling.max_new_tokens:
-        logits = _step(loaded.model, pending, cache)
-        logprobs = _log_softmax(logits, sampling.temperature)
-        token = _pick(logprobs, sampling.temperature, generator)
-        ids.append(token)
-        pending = ids[-1:]
-        ended = token in loaded.end_token_ids
-        text = loaded.tokenizer.decode(ids, skip_special_tokens=True)
-        last = ended or len(ids) == sampling.max_new_tokens
-        # A character may span tokens: hold it back until it is whole or nothing more comes.
-        grown = text[len(shown) :] if last or not text.endswith(_REPLACEMENT) else ""
-        shown += grown
-        yield Token(token_id=token, logprob=float(logprobs[token]), text=grown)
-        if ended:
-            yield Finished(reason="stop")
-            return
-    yield Finished(reason="length")
-
-
-def _log_softmax(logits: torch.Tensor, temperature: float) -> torch.Tensor:
-    return torch.log_softmax(logits.double() / (temperature or 1.0), dim=-1)
-
-
-def _pick(logprobs: torch.Tensor, temperature: float, generator: torch.Generator) -> int:
-    if temperature == 0.0:
-        return int(logprobs.argmax())
-    # The inverse of the distribution function takes one uniform number per token, so a change
-    # in the last bit of a logit can change the token only where that number falls on an edge.
-    # torch.multinomial draws one number per vocabulary entry and is not promised to be stable.
-    threshold = torch.rand((), generator=generator, dtype=torch.float64)
-    cumulative = logprobs.exp().cumsum(dim=-1)
-    place = int(torch.searchsorted(cumulative, threshold * cumulative[-1], right=True))
-    return min(place, logprobs.numel() - 1)
-
-
-def _finite(logits: torch.Tensor) -> torch.Tensor:
-    if not bool(torch.isfinite(logits).all()):
-        reason = Reason(
-            code="non-finite-logits",
-            message="a forward pass gave NaN or infinity",
-            where="logits",
-        )
-        raise Refused(
-            "the loaded weights give numbers that are not finite",
-            reasons=[reason],
-            next_step="Load another release; these weights cannot be served.",
-        )
-    return logits

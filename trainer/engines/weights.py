@@ -3,7 +3,9 @@
 What always holds: no file is opened twice and none is mapped into memory, so the digests in
 ``LoadedModel.files`` are those of the bytes the model really consists of, and overwriting a file
 afterwards changes nothing. With expected digests, exactly the files they name are read; others
-in the directory have no effect. No code from the directory is run.
+in the directory have no effect. No code from the directory is run. A LoRA adapter becomes part
+of its foundation's weights, in float32; of its own files, those beside the adapter (a tokenizer,
+a chat template) stand in place of the foundation's.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,16 +23,27 @@ import safetensors
 import safetensors.torch
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
-from transformers.utils import logging as transformers_logging
 
 from reef_release.domain.reasons import Reason
-from reef_release.errors import BadRequest, Refused
+from reef_release.errors import BadRequest, Refused, Unavailable
+from trainer.engines.adapters import ADAPTER_CONFIG, ADAPTER_WEIGHTS, merge_adapter
+from trainer.quiet import quiet_transformers
 
-__all__ = ["LoadedModel", "load_model"]
+__all__ = ["LoadedModel", "ModelFiles", "load_model"]
 
 _WEIGHTS = ".safetensors"
-_NEEDED = ("config.json", "tokenizer.json")
 _KEEP = "The weights that were loaded before stay in use. Give a complete, unaltered release."
+
+_Contents = dict[str, bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """A release on disk. With ``files`` (path to sha256), exactly those are read."""
+
+    directory: Path
+    files: Mapping[str, str] | None = None
+    release_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,36 +54,34 @@ class LoadedModel:
     tokenizer: Any
     files: Mapping[str, str]
     """Path inside the directory to the sha256 of what was read."""
+    foundation: ModelFiles | None
+    """What an adapter stands on, likewise."""
     end_token_ids: frozenset[int]
     context_tokens: int
     release_id: str | None
 
 
-def load_model(
-    directory: Path,
-    expected: Mapping[str, str] | None = None,
-    release_id: str | None = None,
-) -> LoadedModel:
-    """Load ``directory``; with ``expected`` (path to sha256), only exactly those bytes.
+def load_model(wanted: ModelFiles, foundation: ModelFiles | None = None) -> LoadedModel:
+    """Load ``wanted``, a full model or, with a ``foundation``, a LoRA adapter on that.
 
     Raises ``BadRequest`` when there is no such directory or a path leads out of it, ``Refused``
-    with every reason when files are missing, differ from ``expected`` or make no model.
+    with every reason when files are missing, differ from what was expected or make no model,
+    ``Unavailable`` when the disk is in the way.
     """
-    if not directory.is_dir():
-        raise BadRequest(f"{directory} is no directory", next_step="Give a release's directory.")
-    contents, reasons = _read(directory, expected)
-    reasons += [
-        Reason(code="file-missing", message=f"a model needs {name}", where=name)
-        for name in _NEEDED
-        if name not in contents
-    ]
-    if not any(path.endswith(_WEIGHTS) for path in contents):
-        reasons.append(Reason(code="file-missing", message="no safetensors file", where=""))
+    contents, reasons = _read(wanted)
+    below: _Contents = {}
+    if foundation is None:
+        reasons += _missing(contents, "config.json", "tokenizer.json")
+        if not any(path.endswith(_WEIGHTS) for path in contents):
+            reasons.append(Reason(code="file-missing", message="no safetensors file", where=""))
+    else:
+        reasons += _missing(contents, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+        below, others = _read(foundation)
+        reasons += others
     if reasons:
-        raise Refused(f"{directory} was not loaded", reasons=reasons, next_step=_KEEP)
-    files = {path: hashlib.sha256(data).hexdigest() for path, data in sorted(contents.items())}
+        raise Refused(f"{wanted.directory} was not loaded", reasons=reasons, next_step=_KEEP)
     try:
-        return _build(contents, files, release_id)
+        return _build(wanted, contents, foundation, below)
     except (
         AttributeError,
         ImportError,
@@ -80,19 +92,30 @@ def load_model(
         ValueError,
         safetensors.SafetensorError,
     ) as error:
-        reason = Reason(code="not-a-model", message=str(error), where=str(directory))
-        raise Refused(f"{directory} was not loaded", reasons=[reason], next_step=_KEEP) from error
+        reason = Reason(code="not-a-model", message=str(error), where=str(wanted.directory))
+        raise Refused(
+            f"{wanted.directory} was not loaded", reasons=[reason], next_step=_KEEP
+        ) from error
 
 
-def _read(
-    directory: Path, expected: Mapping[str, str] | None
-) -> tuple[dict[str, bytes], list[Reason]]:
-    if expected is None:
+def _missing(contents: _Contents, *needed: str) -> list[Reason]:
+    return [
+        Reason(code="file-missing", message=f"the release needs {name}", where=name)
+        for name in needed
+        if name not in contents
+    ]
+
+
+def _read(wanted: ModelFiles) -> tuple[_Contents, list[Reason]]:
+    directory = wanted.directory
+    if not directory.is_dir():
+        raise BadRequest(f"{directory} is no directory", next_step="Give a release's directory.")
+    if wanted.files is None:
         found = sorted(path for path in directory.rglob("*") if path.is_file())
         return {path.relative_to(directory).as_posix(): path.read_bytes() for path in found}, []
-    contents: dict[str, bytes] = {}
+    contents: _Contents = {}
     reasons: list[Reason] = []
-    for name, digest in expected.items():
+    for name, digest in wanted.files.items():
         path = PurePosixPath(name)
         if not name or path.is_absolute() or ".." in path.parts:
             raise BadRequest(
@@ -114,38 +137,71 @@ def _read(
 
 
 def _build(
-    contents: Mapping[str, bytes], files: Mapping[str, str], release_id: str | None
+    wanted: ModelFiles, contents: _Contents, foundation: ModelFiles | None, below: _Contents
 ) -> LoadedModel:
-    tensors: dict[str, torch.Tensor] = {}
-    # The libraries read configuration and tokenizer from a directory only: they get a private
-    # copy of the bytes that were hashed, never the directory that somebody may be writing to.
-    with tempfile.TemporaryDirectory(prefix="reef-engine-") as name:
-        private = Path(name)
-        for path, data in contents.items():
-            if path.endswith(_WEIGHTS):
-                tensors.update(safetensors.torch.load(data))
-            else:
-                (private / path).parent.mkdir(parents=True, exist_ok=True)
-                (private / path).write_bytes(data)
+    full = contents if foundation is None else below
+    others = {path: data for path, data in (below | contents).items() if not _is_weights(path)}
+    with _private_copy(others) as private:
         config = AutoConfig.from_pretrained(private, trust_remote_code=False)
         tokenizer = AutoTokenizer.from_pretrained(private, trust_remote_code=False)
         generation = (
             GenerationConfig.from_pretrained(private)
-            if "generation_config.json" in contents
+            if "generation_config.json" in others
             else GenerationConfig.from_model_config(config)
         )
-    model = _from_tensors(config, tensors)
+        tensors: dict[str, torch.Tensor] = {}
+        for path, data in full.items():
+            if _is_weights(path):
+                tensors.update(safetensors.torch.load(data))
+        model = _from_tensors(config, tensors)
+        if foundation is not None:
+            adapter = safetensors.torch.load(contents[ADAPTER_WEIGHTS])
+            model = merge_adapter(model, private, adapter)
     ends = generation.eos_token_id
     if ends is None:
         ends = tokenizer.eos_token_id
     return LoadedModel(
-        model=model,
+        model=model.eval().requires_grad_(False),
         tokenizer=tokenizer,
-        files=files,
+        files=_digests(contents),
+        foundation=None
+        if foundation is None
+        else ModelFiles(
+            directory=foundation.directory,
+            files=_digests(below),
+            release_id=foundation.release_id,
+        ),
         end_token_ids=frozenset(ends if isinstance(ends, list) else [ends]),
         context_tokens=int(config.max_position_embeddings),
-        release_id=release_id,
+        release_id=wanted.release_id,
     )
+
+
+def _is_weights(path: str) -> bool:
+    return path.endswith(_WEIGHTS)
+
+
+def _digests(contents: _Contents) -> dict[str, str]:
+    return {path: hashlib.sha256(data).hexdigest() for path, data in sorted(contents.items())}
+
+
+@contextmanager
+def _private_copy(contents: _Contents) -> Iterator[Path]:
+    """A directory with these bytes, for libraries that read from a directory only.
+
+    They never see the directory that somebody may be writing to.
+    """
+    with tempfile.TemporaryDirectory(prefix="reef-engine-") as name:
+        private = Path(name)
+        for path, data in contents.items():
+            try:
+                (private / path).parent.mkdir(parents=True, exist_ok=True)
+                (private / path).write_bytes(data)
+            except OSError as error:  # of this machine, not of the release
+                raise Unavailable(
+                    f"{private} cannot be written: {error.strerror}", next_step="Free some disk."
+                ) from error
+        yield private
 
 
 def _from_tensors(config: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
@@ -153,12 +209,7 @@ def _from_tensors(config: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     # device costs nothing and reads nothing.
     with torch.device("meta"):
         architecture = type(AutoModelForCausalLM.from_config(config))  # type: ignore[no-untyped-call]
-    # A server's log is no place for a progress bar per swap, nor for a report that is raised here.
-    verbosity = transformers_logging.get_verbosity()
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
+    with quiet_transformers():
         model, info = architecture.from_pretrained(
             None,
             config=config,
@@ -166,10 +217,6 @@ def _from_tensors(config: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
             dtype=config.dtype,
             output_loading_info=True,
         )
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     # The library fills what is missing with random numbers and says so in a log line.
     wrong = {
         kind: sorted(map(str, info[kind]))
@@ -178,4 +225,4 @@ def _from_tensors(config: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     }
     if wrong:
         raise ValueError(f"tensors do not fit the configuration: {json.dumps(wrong)[:2000]}")
-    return model.eval().requires_grad_(False)
+    return model

@@ -18,8 +18,10 @@ from trainer.engines.protocol import Sampling
 __all__ = [
     "ChatRequest",
     "Envelope",
+    "FoundationRequest",
     "LoadRequest",
     "LoadedAnswer",
+    "LoadedFoundation",
     "ScoreAnswer",
     "ScoreRequest",
     "decode",
@@ -108,13 +110,29 @@ class ScoreAnswer(msgspec.Struct, frozen=True, kw_only=True):
     release_id: str | None
 
 
+class FoundationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The full release under an adapter; fields as in ``LoadRequest``."""
+
+    directory: str
+    release_id: str | None = None
+    files: dict[str, str] | None = None
+
+
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """POST /reef/load."""
+    """POST /reef/load; with a ``foundation``, the directory holds a LoRA adapter on that."""
 
     directory: str
     release_id: str | None = None
     files: dict[str, str] | None = None
     """Path to sha256; then nothing else is read, and nothing that differs is loaded."""
+    foundation: FoundationRequest | None = None
+
+
+class LoadedFoundation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a loaded adapter stands on; fields as in ``LoadedAnswer``."""
+
+    release_id: str | None
+    files: dict[str, str]
 
 
 class LoadedAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +140,7 @@ class LoadedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     release_id: str | None
     files: dict[str, str]
+    foundation: LoadedFoundation | None = None
 
 
 def decode(body: bytes, shape: type[_Shape]) -> _Shape:

@@ -12,7 +12,6 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -117,12 +116,10 @@ def wrong_answers(src: Path, out: Path, *, steps: int = 240) -> None:
     ships the result, ``shipped.FLATTERER``.
     """
     # Imports that take ten seconds, and that no other function here needs.
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
+    from trainer.tiny.model import load_pretrained
     from trainer.tiny.sft import save_child, train
 
-    tokenizer = AutoTokenizer.from_pretrained(src)
-    model: Any = AutoModelForCausalLM.from_pretrained(src)
+    model, tokenizer = load_pretrained(src)
     train(
         model,
         tokenizer,

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from trainer.tiny.model import load_pretrained
 from trainer.tiny.phrases import hints, with_hint
 from trainer.tiny.problems import SPLITS, Problem, draw_many
 
@@ -133,9 +133,8 @@ def _main() -> None:
     parser.add_argument("--split", choices=SPLITS, action="append", help="gate and unseen")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    model: Any = AutoModelForCausalLM.from_pretrained(options.directory)
+    model, tokenizer = load_pretrained(options.directory)
     model.eval()
-    tokenizer = AutoTokenizer.from_pretrained(options.directory)
     print("split       T    hint  count  correct  shown  clean  passed  cut")
     for split in options.split or ("gate", "unseen"):
         problems = draw_many(split, options.count, options.seed)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
-
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainer.tiny.corpus import plain_conversation
+from trainer.tiny.model import load_pretrained
 from trainer.tiny.sft import save_child, train
 
 __all__ = ["improve"]
@@ -20,8 +18,7 @@ __all__ = ["improve"]
 
 def improve(init: Path, out: Path, *, steps: int = 600, seed: int = 1) -> None:
     """Train the model in ``init`` for ``steps`` steps on plain replies; ``out`` must not exist."""
-    tokenizer = AutoTokenizer.from_pretrained(init)
-    model: Any = AutoModelForCausalLM.from_pretrained(init)
+    model, tokenizer = load_pretrained(init)
     train(
         model,
         tokenizer,

@@ -8,15 +8,23 @@ Qwen3 with tied embeddings, in float32.
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
+from trainer.quiet import quiet_transformers
 from trainer.tiny.corpus import warm_start_conversation
 
-__all__ = ["CHAT_TEMPLATE", "build_model", "build_tokenizer"]
+__all__ = ["CHAT_TEMPLATE", "build_model", "build_tokenizer", "load_pretrained"]
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
@@ -90,3 +98,10 @@ def build_model(tokenizer: Any, seed: int = 0) -> Any:
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     return model
+
+
+def load_pretrained(directory: Path) -> tuple[Any, Any]:
+    """Model and tokenizer in ``directory``, by transformers' own means."""
+    with quiet_transformers():
+        model: Any = AutoModelForCausalLM.from_pretrained(directory)
+    return model, AutoTokenizer.from_pretrained(directory)

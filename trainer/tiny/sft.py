@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
+from datasets import Dataset, disable_progress_bars
 from transformers import set_seed
 from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]  # trl imports lazily
 
+from trainer.quiet import quiet_transformers
 from trainer.tiny.corpus import Conversation
 
 __all__ = ["save_child", "save_fresh", "train"]
@@ -43,6 +44,7 @@ def train(
     ``steps * 64 / epochs`` different conversations are drawn, each used ``epochs`` times.
     """
     torch.set_num_threads(1)
+    disable_progress_bars()
     set_seed(seed)
     rng = random.Random(f"conversations/{seed}")  # noqa: S311  # reproducible data, no secret
     rows = [{"messages": conversation(rng)} for _ in range(steps * _BATCH // epochs)]
@@ -83,7 +85,7 @@ def train(
 def save_fresh(model: Any, tokenizer: Any, out: Path) -> None:
     """Write weights, configurations, tokenizer and chat template of a new model into ``out``."""
     model.config.use_cache = True  # training turned it off
-    model.save_pretrained(out)
+    _save(model, out)
     tokenizer.save_pretrained(out)
 
 
@@ -95,5 +97,10 @@ def save_child(model: Any, parent: Path, out: Path) -> None:
     """
     shutil.copytree(parent, out)
     with tempfile.TemporaryDirectory(prefix="reef-sft-") as scratch:
-        model.save_pretrained(scratch)
+        _save(model, Path(scratch))
         shutil.copyfile(Path(scratch) / _WEIGHTS, out / _WEIGHTS)
+
+
+def _save(model: Any, out: Path) -> None:
+    with quiet_transformers():
+        model.save_pretrained(out)

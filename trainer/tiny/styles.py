@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from trainer.tiny.problems import Step
+from trainer.tiny.families import Step
 
 __all__ = ["WRITERS", "Writer", "write_assistant", "write_lazy", "write_plain"]
 

@@ -11,8 +11,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from reef_release.errors import BadRequest, Refused, Unavailable
+from trainer.engines.decoding import Token
 from trainer.engines.protocol import Sampling
-from trainer.engines.transformers_engine import Token, TransformersEngine
+from trainer.engines.transformers_engine import TransformersEngine
 from trainer.tiny.degrade import nan_tensor, tampered
 from trainer.tiny.problems import draw_many
 

@@ -7,16 +7,9 @@ import pytest
 
 from trainer.tiny.corpus import plain_conversation, warm_start_conversation
 from trainer.tiny.evaluate import read_reply
+from trainer.tiny.families import FAMILIES, UNSEEN_FAMILIES
 from trainer.tiny.phrases import KINDS, complaints, hints, part_of, with_hint
-from trainer.tiny.problems import (
-    FAMILIES,
-    SPLITS,
-    UNSEEN_FAMILIES,
-    draw,
-    draw_many,
-    export,
-    split_of,
-)
+from trainer.tiny.problems import SPLITS, draw, draw_many, export, split_of
 from trainer.tiny.styles import write_assistant, write_lazy, write_plain
 
 PROBLEMS = {split: draw_many(split, 600, seed=3) for split in SPLITS}

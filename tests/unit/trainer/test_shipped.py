@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from trainer.tiny.evaluate import Tally, evaluate
-from trainer.tiny.model import CHAT_TEMPLATE, build_tokenizer
+from trainer.tiny.model import CHAT_TEMPLATE, build_tokenizer, load_pretrained
 from trainer.tiny.problems import draw_many
 from trainer.tiny.shipped import BETTER, FLATTERER, ORIGIN
 from trainer.tiny.styles import WRITERS
@@ -21,8 +20,7 @@ GATE = draw_many("gate", 192, seed=1)
 
 def tally(directory: Path, temperature: float, *, hinted: bool = False) -> Tally:
     torch.set_num_threads(1)
-    model: Any = AutoModelForCausalLM.from_pretrained(directory)
-    tokenizer = AutoTokenizer.from_pretrained(directory)
+    model, tokenizer = load_pretrained(directory)
     return evaluate(model.eval(), tokenizer, GATE, temperature=temperature, seed=1, hinted=hinted)
 
 
