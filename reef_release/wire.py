@@ -268,18 +268,22 @@ class TaskView(_View, frozen=True, kw_only=True):
 
 
 class ModelView(_View, frozen=True, kw_only=True):
-    """Weights to run, as blobs."""
+    """Weights to run, as blobs; `foundation` is the full model under a LoRA adapter."""
 
     release_id: str
     files: list[FileEntry]
+    foundation: ModelView | None = None
 
 
 class GateAssignment(_View, frozen=True, kw_only=True):
-    """A claimed gate: everything the worker needs to run and to sign it."""
+    """A claimed gate: everything the worker needs to run and to sign it.
+
+    The lease lasts `lease_s` seconds from the claim and from each renewal.
+    """
 
     scenario: str
     lease_id: str
-    lease_expires_at: str
+    lease_s: float
     opened: GateOpened
     policy: dict[str, Any]
     candidate: ModelView

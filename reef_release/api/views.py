@@ -122,9 +122,15 @@ def release_view(scenario: Scenario, release: Release) -> ReleaseView:
 
 
 def model_view(scenario: Scenario, release_id: str) -> ModelView:
-    """The files of a candidate or release."""
-    candidate = scenario.candidates[release_id]
-    return ModelView(release_id=release_id, files=candidate.submitted.files)
+    """The files of a candidate or release, and of the model under an adapter."""
+    submitted = scenario.candidates[release_id].submitted
+    return ModelView(
+        release_id=release_id,
+        files=submitted.files,
+        foundation=None
+        if submitted.foundation is None
+        else model_view(scenario, submitted.foundation),
+    )
 
 
 def task_views(gate: Gate) -> list[TaskView]:

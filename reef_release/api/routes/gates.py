@@ -203,7 +203,7 @@ def _assignment(service: Service, scenario: Scenario, gate: Gate, lease: Lease) 
     return GateAssignment(
         scenario=scenario.name,
         lease_id=lease.lease_id,
-        lease_expires_at=_expiry(service),
+        lease_s=service.leases.duration_s,
         opened=gate.opened,
         policy=msgspec.to_builtins(gate.policy),
         candidate=model_view(scenario, gate.opened.candidate_id),
