@@ -8,12 +8,12 @@ its own token and its own key; the gate worker replies whatever the test says, w
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import httpx
@@ -40,11 +40,12 @@ from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load
 from tests.databases import Database
 from tests.world import safetensors, suite_lines
 
-__all__ = ["CHANNEL", "SCENARIO", "Problem", "Site", "Story", "model_files", "open_story"]
+__all__ = ["CHANNEL", "SCENARIO", "Problem", "Site", "Story", "model_files", "open_story", "until"]
 
 SCENARIO = "homework"
 CHANNEL = "stable"
 _PATIENCE_S = 30.0
+_T = TypeVar("_T")
 
 MARKS = ("+", "-", "t", "e")
 """A trial as a letter: right, wrong, cut short by the length limit, crashed."""
@@ -246,9 +247,8 @@ class Story:
 
     async def claim_soon(self, worker: str = "gate-1") -> wire.GateAssignment:
         """Claim until there is work: a draw waits for the checkpoint after the admission."""
-        with anyio.fail_after(_PATIENCE_S):
-            while (assignment := await self.claim(worker)) is None:
-                await anyio.sleep(0.01)
+        assignment = await until(lambda: self.claim(worker))
+        assert assignment is not None
         return assignment
 
     def trial(
@@ -358,12 +358,11 @@ class Story:
 
     async def promoted(self, identity: str) -> int:
         """Wait until the release is promoted; the position of that event."""
-        with anyio.fail_after(_PATIENCE_S):
-            while True:
-                view = await self.get("audit", self.path("releases", identity))
-                if view["promoted_position"] is not None:
-                    return int(view["promoted_position"])
-                await anyio.sleep(0.01)
+        path = self.path("releases", identity)
+        view = await until(
+            lambda: self.get("audit", path), lambda view: view["promoted_position"] is not None
+        )
+        return int(view["promoted_position"])
 
     async def release(self, files: Mapping[str, bytes] | None = None) -> str:
         """Fresh weights through all of it, into serving; the release's id."""
@@ -391,6 +390,16 @@ class Story:
 
     def _answers(self) -> dict[str, str]:
         return {task.id: task.answer for task in parse_suite(self.suite).tasks}
+
+
+async def until(look: Callable[[], Awaitable[_T]], wanted: Callable[[_T], object] = bool) -> _T:
+    """Look again and again until what is seen is *wanted*: over HTTP nobody tells."""
+    with anyio.fail_after(_PATIENCE_S):
+        while True:
+            seen = await look()
+            if wanted(seen):
+                return seen
+            await anyio.sleep(0.01)
 
 
 @asynccontextmanager

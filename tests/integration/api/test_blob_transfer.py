@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import anyio
 import httpx
 import pytest
 
 from tests.integration.api.server import ServerProcess
-from tests.integration.api.story import Story
+from tests.integration.api.story import Story, until
 
 pytestmark = pytest.mark.anyio
 
@@ -242,15 +241,17 @@ async def test_an_upload_survives_a_lost_connection_and_a_killed_server(
         headers = {"Content-Range": f"bytes 0-{len(data) - 1}/{len(data)}"}
         with pytest.raises(ConnectionError):
             await story.ask("train", "PUT", route(data), content=breaks_off(), headers=headers)
-        with anyio.fail_after(30):
-            while await stored() == 0:
-                await anyio.sleep(0.01)
+        await until(stored)
         running.kill()
         running.restart()
         offset = await stored()
         assert 0 < offset <= 3 * MIB
         response = await story.ask(
-            "train", "PUT", route(data), content=data[offset:], headers=part(data, offset, len(data))
+            "train",
+            "PUT",
+            route(data),
+            content=data[offset:],
+            headers=part(data, offset, len(data)),
         )
         assert response.status_code == 201, response.text
         assert (await story.ask("audit", "GET", route(data))).content == data

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.integration.api.story import Problem, Story, model_files, open_story
+from tests.integration.api.story import Problem, Story, model_files, open_story, until
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +75,11 @@ async def test_what_cannot_be_a_manifest_leaves_no_event(story: Story) -> None:
             400,
             ["ambiguous-path"],
         ),
-        "a missing blob": ({"files": [first, {**second, "sha256": "0" * 64}]}, 422, ["missing-blob"]),
+        "a missing blob": (
+            {"files": [first, {**second, "sha256": "0" * 64}]},
+            422,
+            ["missing-blob"],
+        ),
         "no digest": ({"files": [{**first, "sha256": "abc"}]}, 400, ["bad-digest"]),
         "another length": ({"files": [first, {**second, "size_bytes": 1}]}, 422, ["size"]),
         "no base": ({"base": None}, 422, ["base"]),
@@ -83,8 +87,7 @@ async def test_what_cannot_be_a_manifest_leaves_no_event(story: Story) -> None:
         "a foundation under full weights": ({"foundation": good["base"]}, 422, ["foundation"]),
         "an adapter without foundation": ({"kind": "lora"}, 422, ["foundation"]),
         **{
-            f"the path {file['path']}": ({"files": [file]}, 400, ["unsafe-path"])
-            for file in unsafe
+            f"the path {file['path']}": ({"files": [file]}, 400, ["unsafe-path"]) for file in unsafe
         },
     }
     for name, (change, status, codes) in wrong.items():
@@ -188,10 +191,10 @@ async def test_without_waiting_the_answer_is_202_and_the_status_appears(story: S
     assert response.status_code == 202
     assert response.json()["status"] == "submitted"
     identity = response.json()["candidate_id"]
-    with anyio.fail_after(20):
-        while (await story.candidate(identity))["status"] == "submitted":
-            await anyio.sleep(0.01)
-    assert (await story.candidate(identity))["status"] == "admitted"
+    found = await until(
+        lambda: story.candidate(identity), lambda view: view["status"] != "submitted"
+    )
+    assert found["status"] == "admitted"
 
 
 async def test_an_adapter_on_the_served_release_is_admitted_and_on_another_is_not(
@@ -220,12 +223,10 @@ async def test_an_admission_that_a_crash_interrupted_is_done_after_the_restart(
         view = await story.submit(wait=0.2)
         assert view["status"] == "submitted"
     async with open_story(story.site) as restarted:
-        with anyio.fail_after(20):
-            while True:
-                found = await restarted.candidate(view["candidate_id"])
-                if found["status"] != "submitted":
-                    break
-                await anyio.sleep(0.01)
+        found = await until(
+            lambda: restarted.candidate(view["candidate_id"]),
+            lambda view: view["status"] != "submitted",
+        )
     assert found["status"] == "admitted"
     assert (await types(story)).count("candidate.admitted") == 1
 
