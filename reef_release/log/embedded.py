@@ -213,6 +213,8 @@ class EmbeddedPostgres:
         ]
         argv += [f"--pwfile={password}", "--encoding=UTF8", "--locale=C", "--no-instructions"]
         argv += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        if self._settings.get("fsync") == "off":
+            argv.append("--no-sync")
         try:
             _run(argv, identity)
         finally:
@@ -340,7 +342,7 @@ def _is_postmaster(pid: int, data: Path) -> bool:
 def _command_line(pid: int) -> list[str]:
     if Path("/proc/self").exists():
         try:
-            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
         except OSError:
             return []
     argv = ["ps", "-ww", "-o", "args=", "-p", str(pid)]

@@ -8,18 +8,25 @@ world's log never contains it, and both can go on honestly afterwards.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from reef_release.domain.canonical import canonical_json
-from reef_release.domain.events import GLOBAL, Envelope, EventData, encode_data
+from reef_release.domain.events import (
+    GLOBAL,
+    Envelope,
+    EventData,
+    ScenarioCreated,
+    encode_data,
+)
 from reef_release.domain.validation import stream_of
 from reef_release.ids import uuid7
 from reef_release.log import EventLog, NewEvent, RuleRefused
 from tests.world import SCENARIO, World
 
-__all__ = ["Mirror", "new_event", "retold"]
+__all__ = ["Mirror", "created", "new_event", "retold", "until"]
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 
@@ -47,6 +54,12 @@ def new_event(data: EventData | dict[str, Any], /, **fields: Any) -> NewEvent:
     return NewEvent(**(common | usual | fields))
 
 
+def created(scenario: str = SCENARIO, **fields: Any) -> NewEvent:
+    """A scenario's first event, with an empty policy: enough for the database."""
+    data = ScenarioCreated(schema="0" * 64, policy_digest="1" * 64, policy={})
+    return new_event(data, scenario=scenario, **fields)
+
+
 def retold(body: bytes, **fields: Any) -> NewEvent:
     """The append that leads to the stored event *body*."""
     envelope = _ENVELOPE.decode(body)
@@ -58,6 +71,12 @@ def retold(body: bytes, **fields: Any) -> NewEvent:
 
 
 _TAKEN = frozenset(Envelope.__struct_fields__) - {"data"}
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Return once *condition* holds; another process or the server makes it hold."""
+    while not await condition():  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.01)
 
 
 class Mirror:

@@ -1,16 +1,20 @@
-"""SQL by hand: with the service's password, as the owner of the tables, and as a superuser."""
+"""SQL by hand, with the service's password and as the owner of the tables: it changes nothing.
+
+That is why one database serves all of these tests.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import asyncpg
 import pytest
 
 from reef_release.domain import events as ev
-from reef_release.errors import InvalidEvent
 from reef_release.log import EventLog
 from reef_release.log.migrate import SERVICE_ROLE
-from tests.databases import Database
-from tests.integration.log.mirror import new_event
+from tests.databases import Database, Server
+from tests.integration.log.mirror import created, new_event
 
 pytestmark = pytest.mark.anyio
 
@@ -57,11 +61,15 @@ DEFINITIONS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def database(postgres: Server) -> Iterator[Database]:
+    with postgres.database() as database:
+        yield database
+
+
 @pytest.fixture(autouse=True)
 async def _one_event(log: EventLog) -> None:
-    await log.append(
-        new_event(ev.ScenarioCreated(schema="0" * 64, policy_digest="1" * 64, policy={}))
-    )
+    await log.append(created(event_id="01900000-0000-7000-8000-000000000000"))
 
 
 async def contents(owner: asyncpg.Connection) -> tuple[object, ...]:
@@ -86,6 +94,7 @@ async def test_the_services_role_reads_and_appends(
     log: EventLog, service: asyncpg.Connection
 ) -> None:
     held = await log.append(new_event(ev.ScenarioHeld(reason="odd answers")))
+    assert not held.duplicate
     assert await service.fetchval("select count(*) from reef.events") == held.position + 1
 
 
@@ -133,7 +142,7 @@ async def test_the_append_function_looks_only_where_it_says(owner: asyncpg.Conne
 
 
 async def test_objects_in_the_callers_temporary_schema_are_not_looked_at(
-    database: Database, service: asyncpg.Connection
+    service: asyncpg.Connection,
 ) -> None:
     # Whoever may connect may make temporary tables, and they come first in a default path.
     await service.execute("create temporary table events (like reef.events)")
@@ -143,9 +152,10 @@ async def test_objects_in_the_callers_temporary_schema_are_not_looked_at(
     row = await service.fetchrow(
         """select * from reef.append_events(
             array[gen_random_uuid()], '{homework}', '{scenario}', '{scenario.held}', '{1}',
-            '{me}', array[null], array[null], array['{"reason":"x"}'], '{1}')"""
+            '{me}', array[null], array[null], array['{"reason":"x"}'], array[null]::int[])"""
     )
-    assert (row["outcome"], row["at_position"]) == ("appended", 1)
+    assert row["outcome"] == "appended"
+    assert row["at_position"] < 99
 
 
 @pytest.mark.parametrize("statement", CHANGES)
@@ -173,54 +183,3 @@ async def test_the_owner_role_cannot_log_in(owner: asyncpg.Connection) -> None:
     assert logins[SERVICE_ROLE] is True
     member = await owner.fetchval("select pg_has_role('reef_service', 'reef_owner', 'member')")
     assert member is False
-
-
-@pytest.mark.parametrize(
-    "crime",
-    [
-        "update reef.events set body = replace(body, 'odd', 'bad') where position = 1",
-        "delete from reef.events where position = 1",
-        "update reef.events set chain = decode(repeat('11', 32), 'hex') where position = 1",
-        "update reef.head set position = 0",
-        "update reef.head set chain = decode(repeat('11', 32), 'hex')",
-    ],
-)
-async def test_a_change_of_the_very_last_event_is_tampering_and_not_a_torn_write(
-    database: Database, log: EventLog, owner: asyncpg.Connection, crime: str
-) -> None:
-    await log.append(new_event(ev.ScenarioHeld(reason="odd answers")))
-    async with EventLog.open(database.service_dsn) as again:
-        assert await again.verify_chain() == 1
-    await owner.execute("alter table reef.events disable trigger all")
-    await owner.execute("alter table reef.head disable trigger all")
-    await owner.execute(
-        "create function pg_temp.replace(bytea, text, text) returns bytea language sql as "
-        "$$ select convert_to(replace(convert_from($1, 'UTF8'), $2, $3), 'UTF8') $$"
-    )
-    await owner.execute(crime.replace("replace(", "pg_temp.replace("))
-    with pytest.raises(InvalidEvent, match="by hand"):
-        async with EventLog.open(database.service_dsn):
-            raise AssertionError("opened")
-
-
-async def test_the_hash_chain_finds_a_superusers_change_in_the_middle(
-    log: EventLog, owner: asyncpg.Connection
-) -> None:
-    await log.append(new_event(ev.ScenarioHeld(reason="odd answers")))
-    await log.append(new_event(ev.ScenarioResumed(reason="fine")))
-    assert await log.verify_chain() == 2
-    await owner.execute("alter table reef.events disable trigger all")
-    await owner.execute("update reef.events set body = body || ' '::bytea where position = 1")
-    with pytest.raises(InvalidEvent, match="after position 0"):
-        await log.verify_chain()
-
-
-async def test_a_row_that_the_owner_smuggled_in_is_not_appended_over(
-    log: EventLog, owner: asyncpg.Connection
-) -> None:
-    await owner.execute("alter table reef.events disable trigger all")
-    await owner.execute(INSERT)
-    with pytest.raises(InvalidEvent, match="does not link"):
-        await log.verify_chain()
-    with pytest.raises(asyncpg.UniqueViolationError):
-        await log.append(new_event(ev.ScenarioHeld(reason="odd answers")))

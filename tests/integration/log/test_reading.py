@@ -6,6 +6,7 @@ import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,10 @@ import pytest
 from reef_release.domain import events as ev
 from reef_release.log import EventLog, NewEvent, StoredEvent
 from tests.databases import Database
-from tests.integration.log.mirror import new_event
+from tests.integration.log.mirror import created, new_event, until
 from tests.integration.log.proxy import Proxy, proxied
 
 pytestmark = pytest.mark.anyio
-
-
-def created(scenario: str) -> NewEvent:
-    data = ev.ScenarioCreated(schema="0" * 64, policy_digest="1" * 64, policy={})
-    return new_event(data, scenario=scenario)
 
 
 def held(scenario: str = "homework") -> NewEvent:
@@ -146,12 +142,15 @@ async def test_nothing_is_left_out_across_lost_connections(
         assert await task == list(range(count + 1))
 
 
+async def has_connections(proxy: Proxy, count: int) -> bool:
+    return proxy.connected >= count
+
+
 async def test_a_subscription_outlives_its_database(proxy: Proxy, log: EventLog) -> None:
     async with EventLog.open(proxy.dsn, patience_s=0.2) as reader:
         task = asyncio.create_task(following(reader, -1, 2))
         await log.append(created("homework"))
-        while proxy.connected < 2:
-            await asyncio.sleep(0.01)
+        await until(partial(has_connections, proxy, 2))
         await proxy.cut()
         await log.append(held())
         await asyncio.sleep(0.5)

@@ -171,7 +171,7 @@ async def test_a_gate_ends_once(
     gate = world.open_gate(world.admitted())
     world.run_trials(gate, marks)
     decision = world.decision(gate)
-    assert decision.TYPE == f"gate.{first}"
+    assert f"gate.{first}" == decision.TYPE
     await mirror.accepts(decision)
     another = (
         ev.GateStale(gate_id=gate, pointer_position=0)

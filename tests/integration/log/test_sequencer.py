@@ -20,7 +20,7 @@ from reef_release.domain import events as ev
 from reef_release.errors import LogUnavailable, QueueFull
 from reef_release.log import EventLog, NewEvent
 from tests.databases import Database
-from tests.integration.log.mirror import new_event
+from tests.integration.log.mirror import created, new_event, until
 from tests.integration.log.proxy import Proxy, proxied
 
 pytestmark = pytest.mark.anyio
@@ -41,9 +41,7 @@ async def proxy(database: Database, short_directory: Path) -> AsyncIterator[Prox
 @pytest.fixture(autouse=True)
 async def _scenario(database: Database) -> None:
     async with EventLog.open(database.service_dsn) as log:
-        await log.append(
-            new_event(ev.ScenarioCreated(schema="0" * 64, policy_digest="1" * 64, policy={}))
-        )
+        await log.append(created())
 
 
 def held(reason: str = "odd answers") -> NewEvent:
@@ -51,7 +49,9 @@ def held(reason: str = "odd answers") -> NewEvent:
 
 
 async def stored_ids(owner: asyncpg.Connection) -> list[str]:
-    rows = await owner.fetch("select event_id from reef.events where position > 0 order by position")
+    rows = await owner.fetch(
+        "select event_id from reef.events where position > 0 order by position"
+    )
     return [str(row["event_id"]) for row in rows]
 
 
@@ -76,13 +76,6 @@ async def head_locked(database: Database, owner: asyncpg.Connection) -> AsyncIte
             yield
     finally:
         await other.close()
-
-
-async def until(condition: object) -> None:
-    """Wait until an async predicate holds."""
-    assert callable(condition)
-    while not await condition():
-        await asyncio.sleep(0.005)
 
 
 # Batches
@@ -139,9 +132,7 @@ async def test_a_cancelled_caller_does_not_take_its_event_back(
     assert (await log.append(queued)).duplicate
 
 
-async def test_closing_writes_what_is_queued(
-    database: Database, owner: asyncpg.Connection
-) -> None:
+async def test_closing_writes_what_is_queued(database: Database, owner: asyncpg.Connection) -> None:
     async with EventLog.open(database.service_dsn) as log:
         tasks = [asyncio.create_task(log.append(held(str(n)))) for n in range(600)]
         await asyncio.sleep(0)
@@ -176,28 +167,26 @@ async def test_closing_without_a_database_fails_what_is_queued(
 
 
 async def test_killed_connections_lose_and_double_nothing(
-    database: Database, log: EventLog, owner: asyncpg.Connection
+    log: EventLog, owner: asyncpg.Connection
 ) -> None:
     events = [held(str(n)) for n in range(3000)]
-    finished = asyncio.Event()
     kills = 0
 
-    async def kill() -> None:
-        nonlocal kills
-        while not finished.is_set():
-            kills += await owner.fetchval(
+    async def kill_soon() -> int:
+        await asyncio.sleep(random.uniform(0, 0.02))
+        return int(
+            await owner.fetchval(
                 """select count(pg_terminate_backend(pid)) from pg_stat_activity
                    where application_name = 'reef-release sequencer'
                      and datname = current_database()"""
             )
-            await asyncio.sleep(random.uniform(0, 0.03))
+        )
 
-    killer = asyncio.create_task(kill())
     answers = []
     for start in range(0, len(events), 100):
+        killing = asyncio.create_task(kill_soon())
         answers += await asyncio.gather(*map(log.append, events[start : start + 100]))
-    finished.set()
-    await killer
+        kills += await killing
     assert kills > 3
     assert sorted(answer.position for answer in answers) == list(range(1, len(events) + 1))
     by_position = sorted(zip(answers, events, strict=True), key=lambda pair: pair[0].position)
