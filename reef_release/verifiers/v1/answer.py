@@ -1,0 +1,169 @@
+"""answer@1: the reply's final answer is the right one.
+
+Order of evidence, strongest first:
+
+1. Explicit claims (`claims`): `#### 18`, `\\boxed{18}`, "A: 18", "Answer: 18", "the answer is 18",
+   "18 is the answer". All firm claims must agree. An earlier one that differs is forgiven only if
+   the reply takes it back ("wait, that is wrong") or calculates on with it; otherwise the reply
+   hedges and does not pass, whichever of its answers is right.
+2. A correction after the last claim ("Actually it is 20") replaces it.
+3. Without a claim, the prose (`prose`): a concluding sentence, then the last sentence.
+
+What comes after a claim (small talk, a check, a question, another problem) does not count, and
+numbers on the way never do. Comparison is exact; units are not compared; see `numerals.same` for
+percentages. The reply is data: nothing that it says about itself has any effect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from reef_release.errors import BadRequest
+from reef_release.verifiers.check import Check, Verifier
+from reef_release.verifiers.v1.arithmetic import runs
+from reef_release.verifiers.v1.claims import MAX_CLAIMS, Claim, explicit_claims
+from reef_release.verifiers.v1.numerals import Number, same
+from reef_release.verifiers.v1.prose import CHECKING, conclude
+from reef_release.verifiers.v1.revision import alternative_after, correction_after, taken_back
+from reef_release.verifiers.v1.slot import read_slot
+from reef_release.verifiers.v1.text import MAX_REPLY_CHARS, clip, plain, visible
+from reef_release.verifiers.v1.tokens import tokenize
+
+__all__ = ["ANSWER_V1", "FinalAnswer", "read_final_answer"]
+
+
+class FinalAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reply states as its result: one number, or None and the reason why not."""
+
+    number: Number | None
+    quote: str
+    problem: str = ""
+
+
+_NEXT_PROBLEM = re.compile(
+    r"\n[^\w\n]{0,20}(?:Q|Question|Problem|Next (?:question|problem)|User|Human|Student|Instruction)"
+    r"(?: ?[0-9]{1,3})? ?:",
+    re.I,
+)
+_REACH_CHARS = 5_000
+
+
+def read_final_answer(reply: str) -> FinalAnswer:
+    """The final answer that *reply* states. Never raises, whatever the reply is."""
+    if len(reply) > MAX_REPLY_CHARS:
+        return _unclear("", f"the reply is longer than {MAX_REPLY_CHARS:,} characters")
+    text = plain(visible(reply))
+    if not text.strip():
+        return _unclear("", "the reply has no visible text")
+    claims = explicit_claims(text)
+    if claims is None:
+        return _unclear("", f"the reply states an answer more than {MAX_CLAIMS} times")
+    text, claims = _first_problem_only(text, claims)
+    claims = [claim for claim in claims if not (claim.working and _works_on(text, claim))]
+    firm = [claim for claim in claims if not claim.tentative] or claims
+    if firm:
+        return _from_claims(text, firm)
+    conclusion = conclude(text)
+    if conclusion.number is None:
+        quote = clip(conclusion.sentence)
+        return _unclear(quote, "no single final answer can be made out at the end of the reply")
+    return FinalAnswer(number=conclusion.number, quote=clip(conclusion.sentence))
+
+
+def _unclear(quote: str, problem: str) -> FinalAnswer:
+    return FinalAnswer(number=None, quote=quote, problem=problem)
+
+
+def _quote(text: str, claim: Claim) -> str:
+    return clip(text[claim.start : claim.end])
+
+
+def _first_problem_only(text: str, claims: list[Claim]) -> tuple[str, list[Claim]]:
+    # A model that goes on with another problem has answered this one before.
+    following = _NEXT_PROBLEM.search(text, claims[0].end if claims else 0)
+    if following is None or not (claims or conclude(text[: following.start()]).number):
+        return text, claims
+    return text[: following.start()], [c for c in claims if c.end <= following.start()]
+
+
+def _works_on(text: str, claim: Claim) -> bool:
+    """Whether the calculation behind a label is only the first of several."""
+    checking = CHECKING.search(text, claim.end)
+    end = min(checking.start() if checking else len(text), claim.end + _REACH_CHARS)
+    return any(
+        run.calculates and run.stated and claim.number and not same(run.stated, claim.number)
+        for run in runs(tokenize(text, claim.end, end))
+    )
+
+
+def _from_claims(text: str, firm: Sequence[Claim]) -> FinalAnswer:
+    last = firm[-1]
+    corrected = correction_after(text, last.end)
+    if corrected is not None:
+        slot, wording = corrected
+        problem = "" if slot.number else "the answer is taken back and no other one replaces it"
+        return FinalAnswer(number=slot.number, quote=wording, problem=problem)
+    if last.number is None:
+        return _unclear(_quote(text, last), "several answers are offered where one is expected")
+    for claim in firm[:-1]:
+        agrees = claim.number is not None and same(claim.number, last.number)
+        if not agrees and not _superseded(text, claim, last):
+            quote = f"{_quote(text, claim)} / {_quote(text, last)}"
+            return _unclear(clip(quote), "the reply states different final answers")
+    rival = alternative_after(text, last.end, last.number)
+    if rival is not None:
+        return _unclear(rival, "another answer is offered after the final one")
+    return FinalAnswer(number=last.number, quote=_quote(text, last))
+
+
+def _superseded(text: str, claim: Claim, last: Claim) -> bool:
+    if taken_back(text, claim.end, last.start):
+        return True
+    # A box around an intermediate result: it is an operand of what is calculated next.
+    number = claim.number
+    return number is not None and any(
+        side.operators and any(same(operand, number) for operand in side.operands)
+        for run in runs(tokenize(text, claim.end, min(last.end, claim.end + _REACH_CHARS)))
+        for side in run.sides
+    )
+
+
+def _check(reply: str, answer: str) -> Check:
+    expected = _expected(answer)
+    final = read_final_answer(reply)
+    if final.number is None:
+        return Check(passed=False, found=final.quote, why=f"No final answer counts: {final.problem}.")
+    found = f"{_shown(final.number)} in {final.quote!r}"
+    if same(final.number, expected):
+        return Check(passed=True, found=found, why="The final answer is the right one.")
+    return Check(passed=False, found=found, why="The final answer is not the right one.")
+
+
+def _expected(answer: str) -> Number:
+    slot = read_slot(plain(answer).strip(), 0)
+    if slot.number is None:
+        raise BadRequest(
+            f"answer@1 compares numbers, and the task's answer {clip(answer)!r} is not one number.",
+            next_step='Give each task an answer such as "18", "65,960", "3/4" or "50%".',
+        )
+    return slot.number
+
+
+def _shown(number: Number) -> str:
+    if number.kind == "colon":
+        return number.label
+    value = number.value
+    text = str(value.numerator) if value.denominator == 1 else f"{value.numerator}/{value.denominator}"
+    return clip(text, 60) + ("%" if number.kind == "percent" else "")
+
+
+ANSWER_V1 = Verifier(
+    name="answer",
+    version=1,
+    objective=True,
+    summary="the reply states one final answer, and it equals the task's answer exactly",
+    check=_check,
+)

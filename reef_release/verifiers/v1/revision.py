@@ -1,0 +1,101 @@
+"""What a reply does to an answer that it has stated: take it back, correct it, add another.
+
+Only words that the writer says about the own answer count. "Let me know if that is wrong" takes
+nothing back, and "Actually, that was fun" corrects nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from reef_release.verifiers.v1.numerals import Number, same
+from reef_release.verifiers.v1.slot import Slot, read_slot, sentence_end
+from reef_release.verifiers.v1.text import clip
+
+__all__ = ["alternative_after", "correction_after", "taken_back"]
+
+_REACH_CHARS = 5_000
+_MAX_MARKS = 50
+
+_VOID = (
+    r"\bscratch that\b|\bi (?:made|see|found|have made) (?:a|an|my|the) (?:small |little |silly )?"
+    r"(?:mistake|error)\b|\bi (?:was|am) (?:wrong|mistaken)\b|\bi miscalculated\b"
+    r"|\b(?:that|this|it)(?:'s| is| was) (?:wrong|incorrect|not right|not correct|a mistake|an error)"
+    r"\b|\b(?:disregard|ignore|forget) (?:that|the above|my (?:last|previous))\b"
+)
+_MARK = re.compile(
+    rf"(?P<void>{_VOID})"
+    r"|\b(?:wait|hmm|correction|oops|on second thought|my mistake|i mean|actually|sorry|edit|corrected"
+    r"|let me (?:correct|redo|re-?calculate|re-?compute|re-?do|fix|re-?consider))\b|\bno[,.]",
+    re.I,
+)
+_CONDITION = re.compile(
+    r"\b(?:if|let me know|whether|please|in case|unless|tell me)\b[^.!?\n]*$", re.I
+)
+_RESTATED = re.compile(
+    r"\b(?:it|that|this|there|the (?:\w+ ){0,2}(?:answer|result|total|sum|number|value|amount))"
+    r"(?: (?:is|are|should be|must be|was|equals|comes to|should have been|has to be)|'s)\s+"
+    r"|\b(?:actually|correction|corrected|i mean|no|edit|sorry|oops|wait) ?[,:.]?\s+(?=[-$(]{0,3}[0-9])"
+    r"|\b(?:she|he|they) (?:has|have|had|needs?|makes?|gets?)\s+",
+    re.I,
+)
+_ALTERNATIVE = re.compile(
+    r"(?:^|[.!?\n])\W{0,5}(?:(?:or|alternatively|perhaps|maybe|possibly|otherwise)[, ]+){1,3}"
+    r"(?:(?:it|the answer|that|this)(?: is|'s| could be| might be| may be)? )?"
+    r"(?:(?:also|even|just|be|is|it's) )?(?=[-$(]{0,3}[0-9])"
+    r"|\b(?:it|that|this|the answer) (?:could|might|may|can) (?:also |well |just as well )?be\s+"
+    r"(?=[-$(]{0,3}[0-9])",
+    re.I,
+)
+_RELATIVE = re.compile(
+    r"\s*(?:more|less|fewer|other|another|extra|additional|times|of|out of|steps?|ways?|minutes?"
+    r"|problems?|questions?|examples?|days?)\b",
+    re.I,
+)
+
+
+def taken_back(text: str, start: int, end: int) -> bool:
+    """Whether the writer takes back, between *start* and *end*, what stands before."""
+    return next(_marks(text, start, end), None) is not None
+
+
+def correction_after(text: str, start: int) -> tuple[Slot, str] | None:
+    """The last correction after *start* and its wording; a withdrawal is an empty slot."""
+    correction: tuple[Slot, str] | None = None
+    for mark in _marks(text, start, len(text)):
+        restated = _restated(text, mark)
+        if restated is not None:
+            quote = clip(text[mark.start() : sentence_end(text, restated.end)])
+            correction = restated, quote
+        elif mark["void"]:
+            nothing = Slot(number=None, several=False, end=mark.end())
+            correction = nothing, clip(text[mark.start() : sentence_end(text, mark.end())])
+    return correction
+
+
+def alternative_after(text: str, start: int, number: Number) -> str | None:
+    """The wording of another answer offered after *start* ("Or maybe 19."), if there is one."""
+    for offered in _ALTERNATIVE.finditer(text, start, start + _REACH_CHARS):
+        slot = read_slot(text, offered.end())
+        if slot.several or (slot.number and not same(slot.number, number)):
+            if not _RELATIVE.match(text, slot.end):
+                return clip(text[offered.start() : sentence_end(text, offered.end())])
+    return None
+
+
+def _marks(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    found = _MARK.finditer(text, start, min(end, start + _REACH_CHARS))
+    for mark in islice(found, _MAX_MARKS):
+        if not _CONDITION.search(text, max(start, mark.start() - 200), mark.start()):
+            yield mark
+
+
+def _restated(text: str, mark: re.Match[str]) -> Slot | None:
+    limit = mark.start() + 300
+    for statement in _RESTATED.finditer(text, mark.start(), limit):
+        slot = read_slot(text, statement.end())
+        if (slot.number or slot.several) and not _RELATIVE.match(text, slot.end):
+            return slot
+    return None
