@@ -7,13 +7,13 @@ REEF_TEST_DATABASE_URL to a superuser's DSN to run on another PostgreSQL 15 or n
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -42,7 +42,6 @@ class Server:
     """A server on which tests make databases."""
 
     admin_dsn: str
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
     _template: str = ""
 
     @contextmanager
@@ -60,8 +59,13 @@ class Server:
         finally:
             asyncio.run(self._execute(f"drop database if exists {name} with (force)"))
 
+    def drop_template(self) -> None:
+        """Leave nothing behind on a server that goes on."""
+        if self._template:
+            asyncio.run(self._execute(f"drop database if exists {self._template}"))
+
     def _create(self, template: str) -> str:
-        name = f"reef_test_{os.getpid()}_{next(self._numbers)}"
+        name = f"reef_test_{secrets.token_hex(6)}"
         asyncio.run(self._execute(f"create database {name} template {template}"))
         return name
 
@@ -83,7 +87,11 @@ class Server:
 def running_server() -> Iterator[Server]:
     """The session's server."""
     if given := os.environ.get("REEF_TEST_DATABASE_URL"):
-        yield Server(admin_dsn=given)
+        server = Server(admin_dsn=given)
+        try:
+            yield server
+        finally:
+            server.drop_template()
         return
     # Not pytest's own temporary directory: that is closed to the user that root's server runs as.
     root = Path(tempfile.mkdtemp(prefix="reef-test-"))
