@@ -7,8 +7,9 @@ its own token and its own key; the gate worker replies whatever the test says, w
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -66,6 +67,8 @@ class Site:
 
     home: Path
     database: Database
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    """For weights that are not like any before."""
 
     def __post_init__(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -122,7 +125,6 @@ class Story:
     """The service's insides, if it runs in this event loop."""
     scenario: str = SCENARIO
     suite: bytes = field(default_factory=suite_lines)
-    _number: int = 0
 
     # Requests
 
@@ -212,8 +214,7 @@ class Story:
     ) -> dict[str, Any]:
         """A manifest of uploaded files, by default fresh weights on the serving release."""
         if files is None:
-            self._number += 1
-            files = model_files(self._number)
+            files = model_files(next(self.site.numbers))
         base = await self.serving(changes.get("channel", CHANNEL))
         entries = msgspec.to_builtins(await self.upload(files))
         return {"files": entries, "base": base, "parent": base, **changes}
