@@ -34,6 +34,10 @@ def worker(
         Path | None, typer.Option("--models", help="Cache of weights; default HOME/gate.")
     ] = None,
     threads: Annotated[int, typer.Option("--threads", help="Torch threads.")] = 1,
+    trial_timeout: Annotated[
+        float,
+        typer.Option("--trial-timeout", min=0.001, help="Seconds a reply may take; then an error."),
+    ] = 600.0,
     once: Once = False,
     home: Home = None,
     url: Url = DEFAULT_URL,
@@ -53,6 +57,7 @@ def worker(
             "--key": key or settings.keys_dir / "gate" / "private.pem",
             "--models": models or settings.home / "gate",
             "--threads": threads,
+            "--trial-timeout": trial_timeout,
             "--token-file": token_file,
         },
         flags=["--once"] if once else [],

@@ -7,10 +7,12 @@ import os
 import sys
 from pathlib import Path
 
+import structlog
+
 from reef_release.client import ReefClient
 from reef_release.errors import ReefError
 from reef_release.signing.keys import Role, load_key
-from trainer.gate.worker import GateWorker, GateWorkerConfig
+from trainer.gate.worker import DEFAULT_TRIAL_TIMEOUT_S, GateWorker, GateWorkerConfig
 
 
 def main() -> int:
@@ -21,9 +23,11 @@ def main() -> int:
     parser.add_argument("--key", type=Path, required=True)
     parser.add_argument("--models", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--trial-timeout", type=float, default=DEFAULT_TRIAL_TIMEOUT_S)
     parser.add_argument("--token-file", type=Path)
     parser.add_argument("--once", action="store_true")
     given = parser.parse_args()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         token = (
             given.token_file.read_text("ascii").strip()
@@ -31,7 +35,12 @@ def main() -> int:
             else os.environ.get("REEF_TOKEN")
         )
         with ReefClient(given.url, token) as client:
-            config = GateWorkerConfig(name=given.name, models=given.models, threads=given.threads)
+            config = GateWorkerConfig(
+                name=given.name,
+                models=given.models,
+                threads=given.threads,
+                trial_timeout_s=given.trial_timeout,
+            )
             GateWorker(config, client, load_key(given.key, Role.GATE)).run(once=given.once)
     except (ReefError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")

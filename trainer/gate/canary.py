@@ -17,15 +17,16 @@ __all__ = ["CANARY_TOKENS", "canary_blob"]
 CANARY_TOKENS = 16
 
 
-def canary_blob(engine: Engine, prompts: Sequence[str]) -> bytes:
+def canary_blob(engine: Engine, prompts: Sequence[str], timeout_s: float | None = None) -> bytes:
     """JSON `{"canaries": [{prompt, prompt_token_ids, token_ids, logprobs}]}`.
 
-    At most 16 greedy tokens each; log-probabilities in nats at temperature 1.
+    At most 16 greedy tokens each, each within *timeout_s*; log-probabilities in nats at
+    temperature 1. Raises what the engine raises.
     """
     sampling = Sampling(temperature=0.0, max_new_tokens=CANARY_TOKENS)
     canaries = []
     for prompt in prompts:
-        reply = engine.generate(prompt, sampling, 0)
+        reply = engine.generate(prompt, sampling, 0, timeout_s=timeout_s)
         canaries.append(
             {
                 "prompt": prompt,

@@ -1,43 +1,50 @@
-"""Claim a gate, run the trials that are due, sign the decision; again and again."""
+"""Claim a gate, run the trials that are due, sign the decision; again and again.
+
+What always holds: the worker keeps no place of its own. Whatever interrupts it (an outage, a lost
+lease, another worker), it claims again and goes on from the trials that the log has.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 import structlog
 
 from reef_release.client import ReefClient
-from reef_release.domain.decision import GateDecision, TrialSummary, decision_of
-from reef_release.domain.events import GLOBAL, CheckpointPublished, GateTrial, VerdictRecord, decode
-from reef_release.domain.gate import Gate
-from reef_release.domain.policy import Policy
-from reef_release.domain.suite import Task, draw_seed, sampling_seed
-from reef_release.errors import Conflict, NotFound, ReefError, Refused, Unavailable
+from reef_release.errors import Conflict, NotFound, ReefError
 from reef_release.signing.keys import SigningKey
-from reef_release.signing.vsa import sign_decision
-from reef_release.wire import DecisionRequest, Due, GateAssignment, TrialReply, TrialRequest
-from trainer.engines.protocol import Engine, Sampling
-from trainer.gate.canary import canary_blob
-from trainer.gate.models import ModelCache
+from reef_release.wire import GateAssignment
+from trainer.gate.assignment import known_gate
+from trainer.gate.lease import Heartbeat
+from trainer.gate.models import Loader, MachineTrouble, ModelCache, transformers_loader
+from trainer.gate.run import GateRun
 
-__all__ = ["GateWorker", "GateWorkerConfig"]
+__all__ = ["DEFAULT_TRIAL_TIMEOUT_S", "GateWorker", "GateWorkerConfig"]
 
+DEFAULT_TRIAL_TIMEOUT_S = 600.0
+_LONGEST_PAUSE_S = 30.0
+_BEATS_PER_LEASE = 3
+_REST_LEASES = 1.25
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateWorkerConfig:
-    """`name` tells this worker's leases from others'; `models` caches downloaded weights."""
+    """`name` tells this worker's leases from others'; `models` caches downloaded weights.
+
+    A reply that is not whole after `trial_timeout_s` is an error of its trial.
+    """
 
     name: str
     models: Path
     poll_s: float = 1.0
     threads: int = 1
+    trial_timeout_s: float = DEFAULT_TRIAL_TIMEOUT_S
 
 
 class GateWorker:
@@ -48,163 +55,93 @@ class GateWorker:
         config: GateWorkerConfig,
         client: ReefClient,
         key: SigningKey,
+        *,
+        load: Loader | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        """*load* makes engines of weights, by default with transformers in this process."""
         self._config = config
         self._client = client
         self._key = key
         self._clock = clock
-        self._models = ModelCache(client, config.models, threads=config.threads)
+        self._rests: dict[str, float] = {}
+        self._models = ModelCache(
+            client, config.models, load or transformers_loader(config.threads)
+        )
 
-    def run(self, *, once: bool = False) -> int:
-        """Work until nothing is left (*once*) or for ever; returns how many gates it ended."""
-        ended = 0
-        while True:
-            try:
-                worked = self._round()
-            except Unavailable as error:
-                if once:
-                    raise
-                _log.warning("service away", why=error.detail)
-                worked = 0
-            ended += worked
-            if not worked:
-                if once:
-                    return ended
-                time.sleep(self._config.poll_s)
+    def run(self, *, once: bool = False, stop: threading.Event | None = None) -> int:
+        """Work until *stop* is set; returns how many gates were ended.
 
-    def _round(self) -> int:
+        With *once*: until there is nothing left to do, and what stands against it is raised.
+        Raises `SettingsError` when another worker uses the same directory of models.
+        """
+        stop = stop or threading.Event()
         ended = 0
-        for scenario in self._client.scenarios():
-            assignment = self._client.claim_gate(scenario.name, self._config.name)
-            if assignment is None:
-                continue
-            try:
-                ended += self._gate(assignment)
-            except (Conflict, NotFound) as error:
-                # The gate went stale, or another worker took it: what was recorded stays.
-                _log.warning("gate left", gate=assignment.opened.gate_id, why=str(error))
+        pause_s = self._config.poll_s
+        with self._models.locked():
+            while not stop.is_set():
+                count, failure = self._round()
+                ended += count
+                if failure is not None:
+                    if once:
+                        raise failure
+                    _log.error("gate work interrupted", why=str(failure), again_in_s=pause_s)
+                    stop.wait(pause_s)
+                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                    continue
+                pause_s = self._config.poll_s
+                if not count:
+                    if once:
+                        break
+                    stop.wait(pause_s)
         return ended
 
-    def _gate(self, assignment: GateAssignment) -> int:
-        gate = self._reconstructed(assignment)
-        opened = assignment.opened
-        _log.info("gate claimed", gate=opened.gate_id, candidate=opened.candidate_id[:12])
-        due = assignment.due
-        while due is not None:
-            due = self._trial(assignment, gate, due)
-            self._client.renew_lease(assignment.lease_id)
-        outcome = gate.verdict_due()
-        if outcome is None:
-            raise Refused(
-                f"The service ended gate {opened.gate_id}, but its trials decide nothing.",
-                next_step="Not signed. Compare the policy with the recorded trials.",
-            )
-        canary = None
-        if outcome == "passed":
-            engine = self._models.engine(assignment.candidate)
-            prompts = gate.policy.canaries
-            canary = self._client.put_blob(canary_blob(engine, prompts))
-        decision = decision_of(assignment.scenario, gate, outcome, canary)
-        self._post(assignment, decision)
-        self._models.keep_only(assignment.candidate, assignment.incumbent)
-        _log.info("gate ended", gate=opened.gate_id, outcome=outcome)
-        return 1
-
-    def _post(self, assignment: GateAssignment, decision: GateDecision) -> None:
-        now = self._clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        self._client.post_decision(
-            assignment.scenario,
-            decision.gate_id,
-            DecisionRequest(
-                attestation=sign_decision(decision, now, self._key), canary=decision.canary
-            ),
-        )
-
-    def _trial(self, assignment: GateAssignment, gate: Gate, due: Due) -> Due | None:
-        task = gate.tasks[due.slot]
-        model = assignment.candidate if due.side == "candidate" else assignment.incumbent
-        if model is None:
-            raise Refused(f"A trial of the {due.side} is due, but the gate names none.")
-        reply = error = None
+    def _round(self) -> tuple[int, ReefError | None]:
+        """One gate of each scenario that has one: how many ended, and the last that could not."""
+        ended, failure = 0, None
         try:
-            seed = sampling_seed(bytes.fromhex(assignment.opened.seed), due.slot)
-            reply = _reply(self._models.engine(model), task.question, gate.policy, seed)
-        except Unavailable:
-            error = "timed-out"
-        except ReefError as failure:
-            _log.warning("trial crashed", side=due.side, slot=due.slot, why=str(failure))
-            error = "crashed"
-        view = self._client.post_trial(
-            assignment.scenario,
-            assignment.opened.gate_id,
-            TrialRequest(
-                slot=due.slot,
-                side=due.side,
-                attempt=due.attempt,
-                task_id=task.id,
-                reply=reply,
-                error=error,
-            ),
-        )
-        gate.trials.append(_trial_of(assignment, view.trial))
-        return view.due
+            for scenario in self._client.scenarios():
+                try:
+                    ended += self._scenario(scenario.name)
+                except ReefError as error:
+                    failure = error
+        except ReefError as error:
+            failure = error
+        return ended, failure
 
-    def _reconstructed(self, assignment: GateAssignment) -> Gate:
-        """The gate as this worker knows it: the service's word, with the draw recomputed."""
-        opened = assignment.opened
-        page = self._client.events(after=opened.checkpoint_position - 1, limit=1, scenario=GLOBAL)
-        checkpoint = decode(page.events[0]).data if page.events else None
-        if not isinstance(checkpoint, CheckpointPublished):
-            raise Refused("The gate names a checkpoint that is not in the log.")
-        seed = draw_seed(
-            checkpoint_root=bytes.fromhex(checkpoint.root),
-            candidate_id=opened.candidate_id,
-            policy_digest=opened.policy_digest,
-        )
-        if seed.hex() != opened.seed:
-            raise Refused("The gate's seed does not follow from its checkpoint.")
-        return Gate(
-            opened=opened,
-            opened_position=-1,
-            policy=msgspec.convert(assignment.policy, Policy),
-            policy_key="",  # a decision does not name it
-            tasks=[
-                Task(id=task.task_id, question=task.question, answer="")
-                for task in assignment.tasks
-            ],
-            trials=[_trial_of(assignment, trial) for trial in assignment.trials],
-        )
+    def _scenario(self, scenario: str) -> bool:
+        """Claim and end a gate; False when there is none, or others are at it."""
+        left: tuple[str, int] | None = None
+        if self._rests.get(scenario, 0.0) > time.monotonic():
+            return False
+        while (assignment := self._claim(scenario)) is not None:
+            place = (assignment.opened.gate_id, len(assignment.trials))
+            try:
+                self._gate(scenario, assignment)
+            except MachineTrouble:
+                # Claiming on would keep the gate from workers that could run it.
+                self._rests[scenario] = time.monotonic() + assignment.lease_s * _REST_LEASES
+                raise
+            except (Conflict, NotFound) as error:
+                if place == left:
+                    raise
+                # The log has moved on without this worker: look where it is now.
+                _log.warning("gate left", gate=place[0], trials=place[1], why=error.detail)
+                left = place
+            else:
+                return True
+        return False
 
+    def _claim(self, scenario: str) -> GateAssignment | None:
+        return self._client.claim_gate(scenario, self._config.name)
 
-def _trial_of(assignment: GateAssignment, summary: TrialSummary) -> GateTrial:
-    verdict = None if summary.passed is None else VerdictRecord(passed=summary.passed, checks={})
-    return GateTrial(
-        gate_id=assignment.opened.gate_id,
-        slot=summary.slot,
-        side=summary.side,
-        attempt=summary.attempt,
-        task_id=summary.task_id,
-        body=summary.body,
-        error="recorded" if verdict is None else None,
-        verdict=verdict,
-    )
-
-
-def _reply(engine: Engine, question: str, policy: Policy, seed: int) -> TrialReply:
-    generation = engine.generate(
-        question,
-        Sampling(
-            temperature=float(policy.generation.temperature),
-            max_new_tokens=policy.generation.max_new_tokens,
-        ),
-        seed,
-    )
-    return TrialReply(
-        prompt_token_ids=list(generation.prompt_token_ids),
-        token_ids=list(generation.token_ids),
-        # A probability of exactly 1 may round to a logarithm just above 0.
-        logprobs=[min(value, 0.0) for value in generation.logprobs],
-        reply=generation.text,
-        finish_reason=generation.finish_reason,
-    )
+    def _gate(self, scenario: str, assignment: GateAssignment) -> None:
+        gate = known_gate(self._client, assignment, scenario)
+        candidate = assignment.opened.candidate_id
+        _log.info("gate claimed", gate=gate.opened.gate_id, candidate=candidate)
+        self._models.keep_only(assignment.candidate, assignment.incumbent)
+        run = GateRun(self._client, assignment, gate, self._models, self._config.trial_timeout_s)
+        every_s = assignment.lease_s / _BEATS_PER_LEASE
+        with Heartbeat(lambda: self._client.renew_lease(assignment.lease_id), every_s) as lease:
+            run.trials(lease.check)
+            run.decide(self._key, self._clock())
