@@ -28,8 +28,12 @@ __all__ = [
     "GateAssignment",
     "GateView",
     "InclusionView",
+    "JudgeIdentity",
+    "JudgmentRequest",
     "LeaseView",
+    "Message",
     "ModelView",
+    "NextState",
     "NodeReport",
     "NodeView",
     "PolicyRequest",
@@ -44,6 +48,8 @@ __all__ = [
     "TrialReply",
     "TrialRequest",
     "TrialView",
+    "TurnAssignment",
+    "Vote",
     "WrittenView",
 ]
 
@@ -346,3 +352,65 @@ class ConsistencyView(_View, frozen=True, kw_only=True):
     first: int
     second: int
     proof: list[str]
+
+
+class Message(_View, frozen=True, kw_only=True):
+    """One numbered reply of a session; `index` counts the session's replies from 1."""
+
+    index: int
+    turn_id: str
+    reply: str
+
+
+class NextState(_View, frozen=True, kw_only=True):
+    """What arrived after the reply: the user's words, or every result of the tools it called."""
+
+    role: Literal["user", "tool"]
+    messages: list[dict[str, Any]]
+
+
+class TurnAssignment(_View, frozen=True, kw_only=True):
+    """A completed turn to judge: request, reply, next state, and the earlier replies."""
+
+    scenario: str
+    turn_id: str
+    session_id: str
+    lease_id: str
+    lease_expires_at: str
+    messages: list[dict[str, Any]]
+    reply: str
+    next_state: NextState
+    earlier: list[Message]
+
+
+class Vote(_Request, frozen=True, kw_only=True):
+    """One answer of the judge, raw and as it was read; invalid ones keep only `raw`.
+
+    `score` is 1, 0 or -1. `about` is the index of the reply that the reaction is about, 0 if
+    it is about none. `rejected` and `keep` quote or paraphrase; hints are short instructions.
+    """
+
+    raw: str
+    valid: bool
+    score: int = 0
+    about: int = 0
+    rejected: str = ""
+    keep: str = ""
+    hints: list[str] = []
+
+
+class JudgeIdentity(_Request, frozen=True, kw_only=True):
+    """Which judge said it: model, SHA-256 of its prompts, and its sampling settings."""
+
+    model: str
+    prompt_digest: str
+    settings: dict[str, str] = {}
+
+
+class JudgmentRequest(_Request, frozen=True, kw_only=True):
+    """All votes on one turn, or the error that prevented them (an outage is no verdict)."""
+
+    lease_id: str
+    judge: JudgeIdentity
+    votes: list[Vote] = []
+    error: str | None = None
