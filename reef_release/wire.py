@@ -29,6 +29,7 @@ __all__ = [
     "GateView",
     "InclusionView",
     "JudgeIdentity",
+    "JudgeProbe",
     "JudgmentRequest",
     "LeaseView",
     "Message",
@@ -414,3 +415,11 @@ class JudgmentRequest(_Request, frozen=True, kw_only=True):
     judge: JudgeIdentity
     votes: list[Vote] = []
     error: str | None = None
+
+
+class JudgeProbe(_Request, frozen=True, kw_only=True):
+    """How a judge did on turns with known answers: `right` of the last `asked` of them."""
+
+    judge: JudgeIdentity
+    asked: int
+    right: int

@@ -179,7 +179,7 @@ class ReefClient:
         )
 
     def renew_lease(self, lease_id: str) -> wire.LeaseView:
-        """Keep a claimed gate for longer."""
+        """Keep a claimed gate or turn for longer."""
         answer = self._http.call(
             "POST",
             _path("reef", "leases", lease_id, "renew"),
@@ -187,6 +187,41 @@ class ReefClient:
             idempotent=True,
         )
         return decoded(answer.body, wire.LeaseView)
+
+    # Judging
+
+    def claim_turn(self, scenario: str, worker: str) -> wire.TurnAssignment | None:
+        """A completed turn to judge; None when there is none now."""
+        answer = self._post(_scenario(scenario, "turns", "claim"), wire.ClaimRequest(worker=worker))
+        return None if answer.status == 204 else decoded(answer.body, wire.TurnAssignment)
+
+    def post_judgment(
+        self, scenario: str, turn_id: str, judgment: wire.JudgmentRequest
+    ) -> wire.WrittenView:
+        """Record all votes on a turn, or the error that prevented them.
+
+        A turn takes one judgment, so this may be repeated. Raises `Conflict` when it has another.
+        """
+        answer = self._http.call(
+            "POST",
+            _scenario(scenario, "turns", turn_id, "judgment"),
+            limit_bytes=_VIEW_BYTES,
+            headers=_JSON,
+            body=msgspec.json.encode(judgment),
+            idempotent=True,
+        )
+        return decoded(answer.body, wire.WrittenView)
+
+    def post_probe(self, scenario: str, probe: wire.JudgeProbe) -> None:
+        """Say how the judge did on turns with known answers; the service draws the consequence."""
+        self._http.call(
+            "POST",
+            _scenario(scenario, "judge", "probes"),
+            limit_bytes=_VIEW_BYTES,
+            headers=_JSON,
+            body=msgspec.json.encode(probe),
+            idempotent=True,
+        )
 
     # Releases
 

@@ -19,6 +19,7 @@ from reef_release.domain.events import FileEntry
 from tests.fakes import NO_WAIT
 
 D = "ab" * 32
+JUDGE = wire.JudgeIdentity(model="m", prompt_digest=D)
 
 
 def answering(*answers: httpx.Response) -> tuple[ReefClient, list[httpx.Request]]:
@@ -46,6 +47,12 @@ def answering(*answers: httpx.Response) -> tuple[ReefClient, list[httpx.Request]
         (lambda c: c.releases("s"), "GET", "/reef/scenarios/s/releases"),
         (lambda c: c.release("s", D), "GET", f"/reef/scenarios/s/releases/{D}"),
         (lambda c: c.claim_gate("s", "w"), "POST", "/reef/scenarios/s/gates/claim"),
+        (lambda c: c.claim_turn("s", "w"), "POST", "/reef/scenarios/s/turns/claim"),
+        (
+            lambda c: c.post_judgment("s", "t/1", wire.JudgmentRequest(lease_id="l", judge=JUDGE)),
+            "POST",
+            "/reef/scenarios/s/turns/t%2F1/judgment",
+        ),
         (lambda c: c.renew_lease("l/1"), "POST", "/reef/leases/l%2F1/renew"),
         (lambda c: c.hold("s", "why"), "POST", "/reef/scenarios/s/hold"),
         (lambda c: c.resume("s", "why"), "POST", "/reef/scenarios/s/resume"),
@@ -108,6 +115,26 @@ def test_every_public_method_says_what_it_does() -> None:
 def test_no_gate_to_claim_is_none() -> None:
     client, _ = answering(httpx.Response(204))
     assert client.claim_gate("s", "w") is None
+
+
+def test_no_turn_to_claim_is_none() -> None:
+    client, _ = answering(httpx.Response(204))
+    assert client.claim_turn("s", "w") is None
+
+
+def test_a_judgment_is_posted_again_when_its_answer_was_lost() -> None:
+    written = httpx.Response(200, json={"position": 7, "event_id": "e"})
+    client, requests = answering(httpx.Response(503), written)
+    judgment = wire.JudgmentRequest(lease_id="l", judge=JUDGE, error="the judge is away")
+    assert client.post_judgment("s", "t", judgment).position == 7
+    assert requests[0].content == requests[1].content
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(204), httpx.Response(200, json={})])
+def test_probes_are_posted_to_the_judge_of_the_scenario(answer: httpx.Response) -> None:
+    client, requests = answering(answer)
+    client.post_probe("s", wire.JudgeProbe(judge=JUDGE, asked=12, right=11))
+    assert (requests[0].method, requests[0].url.path) == ("POST", "/reef/scenarios/s/judge/probes")
 
 
 def test_a_bundle_is_posted_as_the_bytes_that_were_signed() -> None:
