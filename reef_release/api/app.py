@@ -40,6 +40,7 @@ def create_app(service: Service) -> Litestar:
                 security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}
             ),
             security=[{"bearer": []}],
+            use_handler_docstrings=True,
             # The other pages would load scripts from elsewhere.
             render_plugins=[JsonRenderPlugin()],
         ),
