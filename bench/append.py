@@ -217,7 +217,6 @@ def main() -> None:
     arguments.add_argument("--short", action="store_true", help="2 rounds of 0.7 s per case")
     short = arguments.parse_args().short
     root = Path(tempfile.mkdtemp(prefix="reef-bench-"))
-    root.chmod(0o755)  # the server may run as another user than we do
     try:
         with EmbeddedPostgres(root, settings={"max_wal_size": "4GB"}) as server:
             rounds, seconds = (2, 0.7) if short else (3, 2.0)

@@ -137,7 +137,6 @@ def main() -> None:
     arguments.add_argument("--short", action="store_true", help="20,000 events")
     short = arguments.parse_args().short
     root = Path(tempfile.mkdtemp(prefix="reef-bench-"))
-    root.chmod(0o755)  # the server may run as another user than we do
     try:
         with EmbeddedPostgres(root, settings={"max_wal_size": "4GB"}) as server:
             uvloop.run(measure(server, *((20_000, 2) if short else (100_000, 3))))

@@ -96,7 +96,6 @@ def running_server() -> Iterator[Server]:
         return
     # Not pytest's own temporary directory: that is closed to the user that root's server runs as.
     root = Path(tempfile.mkdtemp(prefix="reef-test-"))
-    root.chmod(0o755)
     try:
         with EmbeddedPostgres(root, settings={"fsync": "off", "max_connections": "200"}) as server:
             yield Server(admin_dsn=server.dsn)

@@ -179,7 +179,6 @@ def _scram_verifier(password: str) -> str:
 def _check_on_embedded() -> int:
     root = Path(tempfile.mkdtemp(prefix="reef-check-"))
     try:
-        root.chmod(0o755)  # the server may run as another user than we do
         with EmbeddedPostgres(root, settings={"fsync": "off"}) as server:
             problems = asyncio.run(check(server.dsn))
     finally:
