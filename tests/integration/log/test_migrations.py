@@ -166,9 +166,12 @@ async def test_a_database_that_is_not_utf8_is_refused(postgres: Server) -> None:
 
 
 async def test_a_user_without_the_rights_is_told_which(database: Database, empty: Database) -> None:
-    dsn = empty.service_dsn
     with pytest.raises(SettingsError, match="permission denied"):
-        await migrate(dsn)
+        await migrate(empty.service_dsn)
+
+
+async def test_a_migrated_database_takes_no_rights_to_find_up_to_date(database: Database) -> None:
+    await migrate(database.service_dsn)
 
 
 @pytest.mark.parametrize("password", ["", "zwölf", "line\nbreak"])
