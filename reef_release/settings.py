@@ -7,6 +7,7 @@ process at start with the setting's name.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,6 +125,7 @@ def _toml(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _masked(url: str) -> str:
+    url = re.sub(r"(?i)(password=)[^&\s]*", r"\1***", url)
     parts = urlsplit(url)
     if parts.password is None:
         return url
