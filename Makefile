@@ -15,10 +15,12 @@ ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo up test check fmt bench clean
+.PHONY: help install demo up test check fmt bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+install: $(STAMP) ## the virtual environment with everything in it
 
 demo: $(STAMP) ## the whole story on this machine, with a tiny model; ARGS="--help" for options
 	@$(BIN)/reef-release demo $(ARGS)

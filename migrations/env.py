@@ -33,7 +33,9 @@ def _run(connection: Connection) -> None:
         connection.exec_driver_sql(f"set local lock_timeout = '{_LOCK_WAIT}'")
         connection.exec_driver_sql(f"select pg_advisory_xact_lock({_LOCK_KEY})")
         connection.exec_driver_sql(f"set local lock_timeout = '{_DDL_LOCK_WAIT}'")
-        connection.exec_driver_sql(f"create schema if not exists {SCHEMA}")
+        # Not IF NOT EXISTS, which asks for the right to create schemas also when there is one.
+        if connection.exec_driver_sql(f"select to_regnamespace('{SCHEMA}')").scalar() is None:
+            connection.exec_driver_sql(f"create schema {SCHEMA}")
         context.run_migrations()
 
 

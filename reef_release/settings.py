@@ -7,6 +7,7 @@ process at start with the setting's name.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,9 @@ from reef_release.errors import SettingsError
 __all__ = ["Settings", "default_home", "load_settings", "setting_origins"]
 
 
+_PREFIX = "REEF_"
+
+
 def default_home() -> Path:
     """The data directory when `REEF_HOME` is not set."""
     if os.geteuid() == 0:
@@ -31,7 +35,7 @@ def default_home() -> Path:
 class Settings(BaseSettings):
     """Every setting of the service; field names are those of the TOML file."""
 
-    model_config = SettingsConfigDict(env_prefix="REEF_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid", frozen=True)
 
     home: Path = Field(default_factory=default_home, description="Data directory.")
     database_url: str = Field(
@@ -71,7 +75,9 @@ def load_settings(**overrides: Any) -> Settings:
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
         file = _toml(given)
-        environment = {name.removeprefix("REEF_").lower() for name in os.environ}
+        environment = {
+            name.removeprefix(_PREFIX).lower() for name in os.environ if name.startswith(_PREFIX)
+        }
         merged = {name: value for name, value in file.items() if name not in environment}
         if "database_url" not in environment | given.keys() and "DATABASE_URL" in os.environ:
             merged["database_url"] = os.environ["DATABASE_URL"]
@@ -91,8 +97,8 @@ def setting_origins(settings: Settings) -> Mapping[str, tuple[str, str]]:
     file = _toml({"home": settings.home})
     result = {}
     for name in type(settings).model_fields:
-        if f"REEF_{name.upper()}" in os.environ:
-            origin = f"environment REEF_{name.upper()}"
+        if f"{_PREFIX}{name.upper()}" in os.environ:
+            origin = f"environment {_PREFIX}{name.upper()}"
         elif name == "database_url" and "DATABASE_URL" in os.environ:
             origin = "environment DATABASE_URL"
         elif name in file:
@@ -119,6 +125,7 @@ def _toml(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _masked(url: str) -> str:
+    url = re.sub(r"(?i)(password=)[^&\s]*", r"\1***", url)
     parts = urlsplit(url)
     if parts.password is None:
         return url

@@ -14,6 +14,8 @@ import hmac
 import os
 import re
 import secrets
+import tempfile
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -26,6 +28,7 @@ __all__ = ["TOKEN_SECRET", "Principal", "TokenRole", "Tokens", "load_secret"]
 TOKEN_SECRET = "token.secret"  # noqa: S105 - the name of the file, not the secret
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _PREFIX = "reef_"
+_SECRET_BYTES = 32
 
 
 class TokenRole(StrEnum):
@@ -86,24 +89,37 @@ class Tokens:
 
 def load_secret(path: Path, *, create: bool = False) -> bytes:
     """The token secret in *path*; with *create*, made at first use. Raises `SettingsError`."""
-    if create:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_hex(32))
     try:
+        if create and not path.exists():
+            _create_secret(path)
         if path.stat().st_mode & 0o077:
             raise SettingsError(f"{path} can be read by others.", next_step=f"chmod 600 {path}")
-        return bytes.fromhex(path.read_text("ascii").strip())
+        secret = bytes.fromhex(path.read_text("ascii").strip())
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"The token secret {path} cannot be read: {error}.",
             next_step="Create it with `reef-release keys init`.",
         ) from error
+    if len(secret) != _SECRET_BYTES:
+        # With a short secret, an empty one above all, anybody could issue tokens.
+        raise SettingsError(
+            f"The token secret {path} has {len(secret)} bytes, not {_SECRET_BYTES}.",
+            next_step="Remove it and create it with `reef-release keys init`.",
+        )
+    return secret
+
+
+def _create_secret(path: Path) -> None:
+    """Write a new secret whole or not at all, and never over another one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(_SECRET_BYTES))
+        with suppress(FileExistsError):
+            os.link(name, path)
+    finally:
+        os.unlink(name)
 
 
 def _encode(data: bytes) -> str:

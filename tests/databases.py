@@ -49,12 +49,12 @@ class Server:
         """A fresh database, dropped afterwards with whatever is still connected to it."""
         if migrated and not self._template:
             self._template = self._create("template0")
-            dsn = self._dsn(self._template)
+            dsn = self.dsn(self._template)
             asyncio.run(migrate(dsn, service_password=_PASSWORD))
         name = self._create(self._template if migrated else "template0")
         try:
             yield Database(
-                owner_dsn=self._dsn(name), service_dsn=self._dsn(name, SERVICE_ROLE, _PASSWORD)
+                owner_dsn=self.dsn(name), service_dsn=self.dsn(name, SERVICE_ROLE, _PASSWORD)
             )
         finally:
             asyncio.run(self._execute(f"drop database if exists {name} with (force)"))
@@ -69,7 +69,8 @@ class Server:
         asyncio.run(self._execute(f"create database {name} template {template}"))
         return name
 
-    def _dsn(self, database: str, user: str | None = None, password: str = "") -> str:
+    def dsn(self, database: str, user: str | None = None, password: str = "") -> str:
+        """The DSN of one of the server's databases."""
         parts = urlsplit(self.admin_dsn)
         host = parts.netloc.rpartition("@")[2]
         netloc = parts.netloc if user is None else f"{user}:{quote(password)}@{host}"
@@ -95,7 +96,6 @@ def running_server() -> Iterator[Server]:
         return
     # Not pytest's own temporary directory: that is closed to the user that root's server runs as.
     root = Path(tempfile.mkdtemp(prefix="reef-test-"))
-    root.chmod(0o755)
     try:
         with EmbeddedPostgres(root, settings={"fsync": "off", "max_connections": "200"}) as server:
             yield Server(admin_dsn=server.dsn)

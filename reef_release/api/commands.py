@@ -60,7 +60,8 @@ class Commands:
         """Append one event and wait until it is folded; returns it with its event id.
 
         Raises `Refused`, `Conflict` or `NotFound` with the rule's reasons, `BadRequest` for
-        data that cannot be stored, `QueueFull` and `LogUnavailable`.
+        data that cannot be stored, `QueueFull`, and `Unavailable` while the log is away or
+        cannot be folded.
         """
         encoded = encode_data(data)
         if len(encoded) > MAX_EVENT_BYTES:
@@ -71,6 +72,7 @@ class Commands:
         event_id = uuid7()
         stream = stream_of(data)
         for _ in range(_RACES):
+            self._live.check()
             state = self._live.state
             reasons = self._live.fold.reasons(scenario, stream, data)
             if reasons:

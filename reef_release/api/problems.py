@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 import msgspec
 import structlog
 from litestar.exceptions import HTTPException
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import SecurityRequirement
 from litestar.plugins.problem_details import (
     ProblemDetailsConfig,
     ProblemDetailsException,
     ProblemDetailsPlugin,
 )
 
+from reef_release.domain.reasons import Reason
 from reef_release.errors import BadRequest, ReefError, Unauthorized, Unavailable
 
-__all__ = ["PROBLEM_PREFIX", "Problem", "problem_plugin"]
+__all__ = [
+    "PROBLEM_PREFIX",
+    "PUBLIC",
+    "READ_PROBLEMS",
+    "WRITE_PROBLEMS",
+    "Problem",
+    "problem_plugin",
+]
 
 PROBLEM_PREFIX = "urn:reef-release:problem:"
 _RETRY_AFTER_S = "1"
@@ -54,7 +66,29 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     detail: str
     next_step: str = ""
-    reasons: list[dict[str, str]] = []
+    reasons: list[Reason] = []
+
+
+def _described(*statuses: int) -> dict[int, ResponseSpec]:
+    return {
+        status: ResponseSpec(
+            data_container=Problem,
+            description=HTTPStatus(status).phrase,
+            media_type="application/problem+json",
+            generate_examples=False,
+        )
+        for status in statuses
+    }
+
+
+READ_PROBLEMS = _described(400, 401, 403, 404, 503)
+"""What a route that only reads may answer, for the API's description."""
+
+WRITE_PROBLEMS = _described(400, 401, 403, 404, 409, 413, 422, 503)
+"""What a route that appends may answer."""
+
+PUBLIC: list[SecurityRequirement] = [{}]
+"""The security of routes that need no token."""
 
 
 def problem_plugin() -> ProblemDetailsPlugin:

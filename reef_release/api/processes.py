@@ -81,9 +81,9 @@ class Processes:
                 )
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled, or until the fold stops at an event that it cannot read."""
         try:
-            while True:
+            while self._live.broken is None:
                 position = self._live.state.position
                 try:
                     await self.step()

@@ -1,55 +1,67 @@
-"""Running the application under uvicorn, with a stop that open streams notice."""
+"""The service under uvicorn: opened before it, closed after it, stopped so that streams notice."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from types import FrameType
 
 import structlog
 import uvicorn
-from litestar import Litestar
+import uvloop
 
 from reef_release.api.app import create_app
+from reef_release.api.service import open_service
 from reef_release.settings import Settings
 
-__all__ = ["serve"]
+__all__ = ["configure_logging", "serve"]
 
 _GRACE_S = 10
-_LOG_PROCESSORS: list[structlog.typing.Processor] = [
-    structlog.processors.add_log_level,
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-    # Plain: the pretty one prints local variables, tokens and keys among them.
-    structlog.processors.format_exc_info,
-    structlog.processors.JSONRenderer(),
-]
+
+
+def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises `SettingsError` and `LogUnavailable` at the start."""
+    configure_logging()
+    uvloop.run(_serve(settings))
+
+
+def configure_logging() -> None:
+    """One JSON object per line on standard output."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            # Plain: the pretty one prints local variables, tokens among them.
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ]
+    )
+
+
+async def _serve(settings: Settings) -> None:
+    async with open_service(settings) as service:
+        # uvicorn raises a signal again once it has stopped; the service is still to be closed.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        config = uvicorn.Config(
+            create_app(service),
+            host=settings.host,
+            port=settings.port,
+            lifespan="on",
+            log_level="warning",
+            timeout_graceful_shutdown=_GRACE_S,
+            server_header=False,
+        )
+        await _Server(config, service.stopping).serve()
 
 
 class _Server(uvicorn.Server):
     """uvicorn waits for open responses; event streams and long polls must end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, app: Litestar) -> None:
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
         super().__init__(config)
-        self._app = app
+        self._stopping = stopping
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        service = self._app.state.get("service")
-        if service is not None:
-            service.stopping.set()
+        self._stopping.set()
         super().handle_exit(sig, frame)
-
-
-def serve(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT. Nothing after this call runs on SIGTERM."""
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    structlog.configure(processors=_LOG_PROCESSORS)
-    app = create_app(settings)
-    config = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        lifespan="on",
-        log_level="warning",
-        timeout_graceful_shutdown=_GRACE_S,
-        server_header=False,
-    )
-    _Server(config, app).run()

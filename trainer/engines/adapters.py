@@ -33,6 +33,8 @@ def merge_adapter(model: Any, directory: Path, tensors: Mapping[str, torch.Tenso
     config = LoraConfig.from_pretrained(str(directory))
     if not isinstance(config, LoraConfig):
         raise ValueError("the adapter is no LoRA adapter")
+    # It was compared with the foundation's id at admission; peft would compare it with a path.
+    config.base_model_name_or_path = None
     with warnings.catch_warnings():
         # peft asks transformers for something under its older name.
         warnings.simplefilter("ignore", FutureWarning)

@@ -90,6 +90,8 @@ declare
     stream_versions integer[] := '{}';
     appended_ids boolean[] := '{}';
 begin
+    -- Nobody may keep the head locked while thinking.
+    perform set_config('idle_in_transaction_session_timeout', '10s', true);
     select position, chain, greatest(clock_timestamp(), recorded_at)
         into strict last_position, link, now_at
         from head

@@ -1,7 +1,8 @@
 -- Triggers that keep the log append-only even against the role that owns it.
 -- All are ENABLE ALWAYS: an ordinary trigger does not fire under
--- session_replication_role = replica. A superuser can drop them; that is what the Merkle tree
--- and its published checkpoints are for.
+-- session_replication_role = replica. (So these tables can be replicated physically, not by
+-- logical replication.) A superuser can drop them; that is what the Merkle tree and its
+-- published checkpoints are for.
 
 -- name: refuse_change
 create function reef.refuse_change() returns trigger

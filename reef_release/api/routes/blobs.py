@@ -12,6 +12,7 @@ from litestar.response import Stream
 from litestar.status_codes import HTTP_200_OK, HTTP_201_CREATED, HTTP_202_ACCEPTED
 
 from reef_release.api.access import requires
+from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.ranges import stream_blob
 from reef_release.api.service import Service
 from reef_release.artifacts.blobs import check_digest
@@ -37,6 +38,7 @@ _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})")
     guards=[_WRITERS],
     summary="Upload a blob",
     request_max_body_size=None,
+    responses=WRITE_PROBLEMS,
 )
 async def put_blob(
     request: Request[Principal, Any, Any],
@@ -82,7 +84,12 @@ async def put_blob(
     )
 
 
-@head("/reef/blobs/{digest:str}", guards=[_READERS], summary="Is a blob stored?")
+@head(
+    "/reef/blobs/{digest:str}",
+    guards=[_READERS],
+    summary="Is a blob stored?",
+    responses=READ_PROBLEMS,
+)
 async def head_blob(
     request: Request[Principal, Any, Any],
     digest: FromPath[str],
@@ -97,7 +104,7 @@ async def head_blob(
     return Response(None, status_code=404, headers={"Upload-Offset": str(offset)})
 
 
-@get("/reef/blobs/{digest:str}", guards=[_READERS], summary="Read a blob")
+@get("/reef/blobs/{digest:str}", guards=[_READERS], summary="Read a blob", responses=READ_PROBLEMS)
 async def get_blob(
     request: Request[Principal, Any, Any],
     digest: FromPath[str],

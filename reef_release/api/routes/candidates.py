@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 from litestar import Controller, Request, Response, get, post
 from litestar.di import NamedDependency
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from reef_release.api.access import requires
-from reef_release.api.problems import Problem
+from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.views import candidate_view
 from reef_release.domain import events as ev
@@ -41,9 +40,7 @@ class CandidateController(Controller):
     @post(
         guards=[requires(TokenRole.TRAIN, TokenRole.OPERATE)],
         summary="Submit a candidate",
-        responses={
-            422: ResponseSpec(data_container=Problem, description="Refused, with every reason"),
-        },
+        responses=WRITE_PROBLEMS,
     )
     async def submit(
         self,
@@ -81,7 +78,7 @@ class CandidateController(Controller):
             )
         return await _admission(service, scenario, identity, wait)
 
-    @get(guards=[_READERS], summary="List candidates")
+    @get(guards=[_READERS], summary="List candidates", responses=READ_PROBLEMS)
     async def index(
         self,
         scenario: FromPath[str],
@@ -96,7 +93,12 @@ class CandidateController(Controller):
         ]
         return CandidatesView(candidates=[view for view in views if status in (None, view.status)])
 
-    @get("/{candidate_id:str}", guards=[_READERS], summary="Show a candidate")
+    @get(
+        "/{candidate_id:str}",
+        guards=[_READERS],
+        summary="Show a candidate",
+        responses=READ_PROBLEMS,
+    )
     async def show(
         self,
         scenario: FromPath[str],

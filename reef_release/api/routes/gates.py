@@ -18,6 +18,7 @@ from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
 from reef_release.api.access import requires
 from reef_release.api.leases import Lease
+from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.trials import record_trial
 from reef_release.api.views import due_view, model_view, task_views
@@ -55,7 +56,9 @@ class GateController(Controller):
     path = "/reef/scenarios/{scenario:str}/gates"
     guards = (_GATE,)
 
-    @post("/claim", summary="Claim a gate to run", status_code=HTTP_200_OK)
+    @post(
+        "/claim", summary="Claim a gate to run", status_code=HTTP_200_OK, responses=WRITE_PROBLEMS
+    )
     async def claim(
         self,
         request: Request[Principal, Any, Any],
@@ -82,7 +85,7 @@ class GateController(Controller):
                 return Response(_assignment(service, found, gate, lease))
         return Response(None, status_code=HTTP_204_NO_CONTENT)
 
-    @post("/{gate_id:str}/trials", summary="Post one raw reply")
+    @post("/{gate_id:str}/trials", summary="Post one raw reply", responses=WRITE_PROBLEMS)
     async def post_trial(
         self,
         request: Request[Principal, Any, Any],
@@ -100,7 +103,7 @@ class GateController(Controller):
         appended, trial = await record_trial(service, request.user.name, found, gate, data)
         return TrialView(position=appended.position, trial=summary_of(trial), due=due_view(gate))
 
-    @post("/{gate_id:str}/decision", summary="Post the signed decision")
+    @post("/{gate_id:str}/decision", summary="Post the signed decision", responses=WRITE_PROBLEMS)
     async def post_decision(
         self,
         request: Request[Principal, Any, Any],
@@ -140,7 +143,12 @@ class GateController(Controller):
         return DecisionView(position=appended.position, outcome=outcome)
 
 
-@post("/reef/leases/{lease_id:str}/renew", guards=[_GATE], summary="Keep a lease")
+@post(
+    "/reef/leases/{lease_id:str}/renew",
+    guards=[_GATE],
+    summary="Keep a lease",
+    responses=WRITE_PROBLEMS,
+)
 async def renew_lease(lease_id: FromPath[str], service: NamedDependency[Service]) -> LeaseView:
     """Extend a lease before it expires."""
     lease = service.leases.renew(lease_id)

@@ -11,6 +11,7 @@ from litestar.status_codes import HTTP_503_SERVICE_UNAVAILABLE
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from reef_release.api.problems import PUBLIC
 from reef_release.api.service import Service
 from reef_release.domain.state import State
 from reef_release.errors import ReefError
@@ -18,13 +19,13 @@ from reef_release.errors import ReefError
 __all__ = ["HEALTH_HANDLERS"]
 
 
-@get("/healthz", summary="Is the process alive?")
+@get("/healthz", summary="Is the process alive?", security=PUBLIC)
 async def healthz() -> dict[str, str]:
     """Always ok while the process answers."""
     return {"status": "ok"}
 
 
-@get("/readyz", summary="Can the service do its work?")
+@get("/readyz", summary="Can the service do its work?", security=PUBLIC)
 async def readyz(service: NamedDependency[Service]) -> Response[dict[str, Any]]:
     """503 while the log is away or broken."""
     broken = service.live.broken
@@ -58,7 +59,7 @@ def _last_violation(state: State) -> dict[str, Any] | None:
     }
 
 
-@get("/metrics", summary="Metrics in Prometheus text form")
+@get("/metrics", summary="Metrics in Prometheus text form", security=PUBLIC)
 async def metrics(service: NamedDependency[Service]) -> Response[bytes]:
     """Gauges computed from the state at this moment."""
     registry = CollectorRegistry(auto_describe=False)

@@ -16,6 +16,7 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from reef_release.api.access import require_scenario, requires
+from reef_release.api.problems import READ_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.tiles import parse_tile_path
 from reef_release.domain.canonical import MAX_INTEGER
@@ -41,7 +42,7 @@ class EventController(Controller):
     path = "/reef/events"
     guards = (_READERS,)
 
-    @get(summary="Read a page of events")
+    @get(summary="Read a page of events", responses=READ_PROBLEMS)
     async def page(
         self,
         request: Request[Principal, Any, Any],
@@ -64,7 +65,7 @@ class EventController(Controller):
             head=head,
         )
 
-    @get("/stream", summary="Follow the events")
+    @get("/stream", summary="Follow the events", responses=READ_PROBLEMS)
     async def stream(
         self,
         request: Request[Principal, Any, Any],
@@ -90,12 +91,22 @@ class LogController(Controller):
     path = "/reef/log"
     guards = (_READERS,)
 
-    @get("/checkpoint", summary="The signed tree head", media_type="text/plain")
+    @get(
+        "/checkpoint",
+        summary="The signed tree head",
+        media_type="text/plain",
+        responses=READ_PROBLEMS,
+    )
     async def checkpoint(self, service: NamedDependency[Service]) -> str:
         """A C2SP checkpoint over everything folded, signed at most once a second."""
         return service.heads.signed()
 
-    @get("/tile/{tile:path}", summary="One tile of the tree", media_type=_BINARY)
+    @get(
+        "/tile/{tile:path}",
+        summary="One tile of the tree",
+        media_type=_BINARY,
+        responses=READ_PROBLEMS,
+    )
     async def tile(
         self,
         request: Request[Principal, Any, Any],
@@ -124,7 +135,7 @@ class LogController(Controller):
         stored = await service.log.read(after=start - 1, limit=wanted.width)
         return b"".join(struct.pack(">H", len(event.body)) + event.body for event in stored)
 
-    @get("/proof/inclusion", summary="Prove that an event is in the log")
+    @get("/proof/inclusion", summary="Prove that an event is in the log", responses=READ_PROBLEMS)
     async def inclusion(
         self,
         service: NamedDependency[Service],
@@ -148,7 +159,7 @@ class LogController(Controller):
             root=tree.root(size).hex(),
         )
 
-    @get("/proof/consistency", summary="Prove that the log only grew")
+    @get("/proof/consistency", summary="Prove that the log only grew", responses=READ_PROBLEMS)
     async def consistency(
         self,
         service: NamedDependency[Service],

@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from reef_release.api.access import require_scenario, requires
+from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.domain import events as ev
 from reef_release.errors import BadRequest
@@ -22,6 +23,7 @@ __all__ = ["report_node"]
     "/reef/nodes/{node_id:str}/reports",
     guards=[requires(TokenRole.SERVE)],
     summary="Report what a node serves",
+    responses=WRITE_PROBLEMS,
 )
 async def report_node(
     request: Request[Principal, Any, Any],

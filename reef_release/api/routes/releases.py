@@ -10,6 +10,7 @@ from litestar.params import FromPath, RawBody
 from litestar.response import Stream
 
 from reef_release.api.access import requires
+from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.ranges import stream_blob
 from reef_release.api.service import Service
 from reef_release.api.views import release_view
@@ -43,7 +44,7 @@ class ReleaseController(Controller):
     path = "/reef/scenarios/{scenario:str}/releases"
     guards = (_READERS,)
 
-    @get(summary="List releases")
+    @get(summary="List releases", responses=READ_PROBLEMS)
     async def index(
         self, scenario: FromPath[str], service: NamedDependency[Service]
     ) -> ReleasesView:
@@ -53,7 +54,7 @@ class ReleaseController(Controller):
             releases=[release_view(found, release) for release in found.releases.values()]
         )
 
-    @get("/{release_id:str}", summary="Show a release")
+    @get("/{release_id:str}", summary="Show a release", responses=READ_PROBLEMS)
     async def show(
         self,
         scenario: FromPath[str],
@@ -64,7 +65,12 @@ class ReleaseController(Controller):
         found = service.scenario(scenario)
         return release_view(found, _release(found, release_id))
 
-    @get("/{release_id:str}/bundle", summary="The weights signature", media_type=_JSON)
+    @get(
+        "/{release_id:str}/bundle",
+        summary="The weights signature",
+        media_type=_JSON,
+        responses=READ_PROBLEMS,
+    )
     async def bundle(
         self,
         scenario: FromPath[str],
@@ -79,6 +85,7 @@ class ReleaseController(Controller):
         "/{release_id:str}/bundle",
         guards=[requires(TokenRole.SIGN)],
         summary="Add the weights signature",
+        responses=WRITE_PROBLEMS,
     )
     async def add_bundle(
         self,
@@ -108,7 +115,12 @@ class ReleaseController(Controller):
         )
         return WrittenView(position=appended.position, event_id=event_id)
 
-    @get("/{release_id:str}/attestation", summary="The gate decision", media_type=_JSON)
+    @get(
+        "/{release_id:str}/attestation",
+        summary="The gate decision",
+        media_type=_JSON,
+        responses=READ_PROBLEMS,
+    )
     async def attestation(
         self,
         scenario: FromPath[str],
@@ -119,7 +131,11 @@ class ReleaseController(Controller):
         gate = _passed_gate(service.scenario(scenario), release_id)
         return canonical_json(gate.attestation)
 
-    @get("/{release_id:str}/files/{path:str}", summary="One file of a release")
+    @get(
+        "/{release_id:str}/files/{path:str}",
+        summary="One file of a release",
+        responses=READ_PROBLEMS,
+    )
     async def file(
         self,
         request: Request[Principal, Any, Any],

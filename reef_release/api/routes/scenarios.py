@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from reef_release.api.access import require_scenario, requires
+from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.processes import read_schema
 from reef_release.api.service import Service
 from reef_release.api.views import scenario_view
@@ -41,7 +42,7 @@ def _policy_digest(service: Service, envelope: dict[str, Any]) -> str:
     return verify_policy(envelope, keys).digest
 
 
-@get("/reef/scenarios", guards=[_READERS], summary="List scenarios")
+@get("/reef/scenarios", guards=[_READERS], summary="List scenarios", responses=READ_PROBLEMS)
 async def list_scenarios(request: Request_, service: NamedDependency[Service]) -> ScenariosView:
     """All scenarios that the token may see."""
     only = request.user.scenario
@@ -55,7 +56,7 @@ async def list_scenarios(request: Request_, service: NamedDependency[Service]) -
     )
 
 
-@post("/reef/scenarios", guards=[_OPERATOR], summary="Create a scenario")
+@post("/reef/scenarios", guards=[_OPERATOR], summary="Create a scenario", responses=WRITE_PROBLEMS)
 async def create_scenario(
     request: Request_, data: JSONBody[ScenarioRequest], service: NamedDependency[Service]
 ) -> ScenarioView:
@@ -89,14 +90,19 @@ class ScenarioController(Controller):
 
     path = "/reef/scenarios/{scenario:str}"
 
-    @get(guards=[_READERS], summary="Show a scenario")
+    @get(guards=[_READERS], summary="Show a scenario", responses=READ_PROBLEMS)
     async def show(
         self, scenario: FromPath[str], service: NamedDependency[Service]
     ) -> ScenarioView:
         """What the scenario serves, its policy and its gates."""
         return scenario_view(service.state, service.scenario(scenario))
 
-    @put("/policy", guards=[_OPERATOR], summary="Put a signed policy into force")
+    @put(
+        "/policy",
+        guards=[_OPERATOR],
+        summary="Put a signed policy into force",
+        responses=WRITE_PROBLEMS,
+    )
     async def put_policy(
         self,
         request: Request_,
@@ -116,7 +122,12 @@ class ScenarioController(Controller):
             ),
         )
 
-    @post("/rollback", guards=[_OPERATOR], summary="Serve an earlier release again")
+    @post(
+        "/rollback",
+        guards=[_OPERATOR],
+        summary="Serve an earlier release again",
+        responses=WRITE_PROBLEMS,
+    )
     async def roll_back(
         self,
         request: Request_,
@@ -134,7 +145,7 @@ class ScenarioController(Controller):
             ),
         )
 
-    @post("/hold", guards=[_OPERATOR], summary="Block promotions")
+    @post("/hold", guards=[_OPERATOR], summary="Block promotions", responses=WRITE_PROBLEMS)
     async def hold(
         self,
         request: Request_,
@@ -147,7 +158,7 @@ class ScenarioController(Controller):
             service, request, scenario, ev.ScenarioHeld(reason=_given(data.reason))
         )
 
-    @post("/resume", guards=[_OPERATOR], summary="Allow promotions again")
+    @post("/resume", guards=[_OPERATOR], summary="Allow promotions again", responses=WRITE_PROBLEMS)
     async def resume(
         self,
         request: Request_,
@@ -160,7 +171,12 @@ class ScenarioController(Controller):
             service, request, scenario, ev.ScenarioResumed(reason=_given(data.reason))
         )
 
-    @post("/releases/{release_id:str}/revoke", guards=[_OPERATOR], summary="Revoke a release")
+    @post(
+        "/releases/{release_id:str}/revoke",
+        guards=[_OPERATOR],
+        summary="Revoke a release",
+        responses=WRITE_PROBLEMS,
+    )
     async def revoke_release(
         self,
         request: Request_,
@@ -177,7 +193,12 @@ class ScenarioController(Controller):
             ev.ReleaseRevoked(release_id=release_id, reason=_given(data.reason)),
         )
 
-    @post("/candidates/{candidate_id:str}/revoke", guards=[_OPERATOR], summary="Revoke a candidate")
+    @post(
+        "/candidates/{candidate_id:str}/revoke",
+        guards=[_OPERATOR],
+        summary="Revoke a candidate",
+        responses=WRITE_PROBLEMS,
+    )
     async def revoke_candidate(
         self,
         request: Request_,

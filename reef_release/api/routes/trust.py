@@ -6,13 +6,16 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from reef_release.api.problems import PUBLIC, READ_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.errors import NotFound
 
 __all__ = ["TRUST_HANDLERS"]
 
 
-@get("/reef/trust/root", summary="The trust root in force")
+@get(
+    "/reef/trust/root", summary="The trust root in force", security=PUBLIC, responses=READ_PROBLEMS
+)
 async def current_root(service: NamedDependency[Service]) -> Response[bytes]:
     """Signed TUF root metadata, byte for byte as the log has it."""
     roots = service.state.roots
@@ -21,7 +24,12 @@ async def current_root(service: NamedDependency[Service]) -> Response[bytes]:
     return _metadata(roots[max(roots)])
 
 
-@get("/reef/trust/root/{version:int}", summary="An earlier trust root")
+@get(
+    "/reef/trust/root/{version:int}",
+    summary="An earlier trust root",
+    security=PUBLIC,
+    responses=READ_PROBLEMS,
+)
 async def root_version(
     version: FromPath[int], service: NamedDependency[Service]
 ) -> Response[bytes]:

@@ -44,8 +44,8 @@ class FinalAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NEXT_PROBLEM = re.compile(
-    r"\n[^\w\n]{0,20}(?:Q|Question|Problem|Next (?:question|problem)|User|Human|Student|Instruction)"
-    r"(?: ?[0-9]{1,3})? ?:",
+    r"\n[^\w\n]{0,20}(?:Q|Question|Problem|Next (?:question|problem)|User|Human|Student"
+    r"|Instruction)(?: ?[0-9]{1,3})? ?:",
     re.I,
 )
 _REACH_CHARS = 5_000
@@ -135,7 +135,8 @@ def _check(reply: str, answer: str) -> Check:
     expected = _expected(answer)
     final = read_final_answer(reply)
     if final.number is None:
-        return Check(passed=False, found=final.quote, why=f"No final answer counts: {final.problem}.")
+        why = f"No final answer counts: {final.problem}."
+        return Check(passed=False, found=final.quote, why=why)
     found = f"{_shown(final.number)} in {final.quote!r}"
     if same(final.number, expected):
         return Check(passed=True, found=found, why="The final answer is the right one.")
@@ -155,9 +156,7 @@ def _expected(answer: str) -> Number:
 def _shown(number: Number) -> str:
     if number.kind == "colon":
         return number.label
-    value = number.value
-    text = str(value.numerator) if value.denominator == 1 else f"{value.numerator}/{value.denominator}"
-    return clip(text, 60) + ("%" if number.kind == "percent" else "")
+    return clip(str(number.value), 60) + ("%" if number.kind == "percent" else "")
 
 
 ANSWER_V1 = Verifier(

@@ -9,73 +9,26 @@ Work per run is bounded (tokens per side, nesting, exponents, digits), so the wh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 
-import msgspec
-
-from reef_release.verifiers.v1.expression import (
-    Term,
-    evaluate,
-    expression_key,
-    numeral_of,
-)
+from reef_release.verifiers.v1.calculation import Run, Side, side_of
+from reef_release.verifiers.v1.expression import Term
 from reef_release.verifiers.v1.numerals import Number
 from reef_release.verifiers.v1.tokens import Kind, Token
 
-__all__ = ["Run", "Side", "after_units", "run_at", "runs"]
+__all__ = ["after_units", "run_at", "runs"]
 
 _MAX_TERMS = 120
 _MAX_SIDES = 50
 _MAX_DEPTH = 8
 _MAX_UNIT_WORDS = 4
-_NO_UNITS = frozenset(
+_FUNCTION_WORDS = (
     "and or but if because since so then when while as than that which who where not nor rather "
     "instead from with to for in on at by he she they we i you it this there has have had can "
     "could may might maybe perhaps possibly either otherwise alternatively therefore thus hence "
-    "after before until however well".split()
+    "after before until however well"
 )
-
-
-class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One side of a run.
-
-    `value` takes 20% as 1/5 and `plain` as 20; both are None if it cannot be computed.
-    `number` is set if the side is nothing but a numeral (3/4 and 2 * 10^3 are numerals too).
-    `key` is equal for sides that are the same calculation and "" for sides that calculate
-    nothing (18, 18 + 0, 1 * 18); see `expression_key`. `decimals` counts the digits behind the
-    point of a bare number, 0 for anything else.
-    """
-
-    start: int
-    end: int
-    value: Fraction | None
-    plain: Fraction | None
-    number: Number | None
-    operators: int
-    key: str
-    decimals: int
-    operands: tuple[Number, ...]
-
-
-class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A maximal run; `equated` if an equality sign (not a verb) stands in or before it."""
-
-    start: int
-    end: int
-    sides: tuple[Side, ...]
-    equated: bool
-
-    @property
-    def stated(self) -> Number | None:
-        """The number that the run ends in, or else the last bare number in it."""
-        return next((side.number for side in reversed(self.sides) if side.number), None)
-
-    @property
-    def calculates(self) -> bool:
-        """Whether the run is an equation: a calculation or a name set equal to something."""
-        return self.equated or (len(self.sides) > 1 and any(side.operators for side in self.sides))
+_NO_UNITS = frozenset(_FUNCTION_WORDS.split())
 
 
 def runs(tokens: Sequence[Token], *, verbs: bool = True) -> Iterator[Run]:
@@ -111,9 +64,7 @@ def run_at(tokens: Sequence[Token], index: int, *, verbs: bool = True) -> tuple[
             break
         equated = equated or tokens[after].kind is Kind.EQUAL
         gathered = following
-    run = Run(
-        start=tokens[begin].start, end=sides[-1].end, sides=tuple(sides), equated=equated
-    )
+    run = Run(start=tokens[begin].start, end=sides[-1].end, sides=tuple(sides), equated=equated)
     return run, index
 
 
@@ -129,7 +80,8 @@ def _gather(tokens: Sequence[Token], index: int) -> tuple[Side, int] | None:
         token = tokens[index]
         if want:
             if token.number and token.number.kind == "colon":
-                return None if terms else (_side(tokens, index, index + 1, [token.number]), index + 1)
+                side = side_of(tokens, index, index + 1, [token.number])
+                return None if terms else (side, index + 1)
             if token.number:
                 terms.append(token.number)
                 want = False
@@ -156,7 +108,7 @@ def _gather(tokens: Sequence[Token], index: int) -> tuple[Side, int] | None:
     if complete is None:
         return None
     count, index = complete
-    return _side(tokens, begin, index, terms[:count]), index
+    return side_of(tokens, begin, index, terms[:count]), index
 
 
 def _signs(tokens: Sequence[Token], index: int, terms: Sequence[Term]) -> bool:
@@ -184,6 +136,9 @@ def _operator(
     signed = following.text in ("-", "+") and _signs(tokens, after + 1, ())
     if following.kind not in (Kind.NUMBER, Kind.OPEN) and not signed:
         return None
+    worded = following.number is not None and following.number.word
+    if worded and tokens[after].spaced and _is_digits(terms[-1]):
+        return None  # "42 - six times seven"
     if tokens[after].text == "of":
         last = terms[-1]
         if after != index or not isinstance(last, Number):
@@ -193,6 +148,10 @@ def _operator(
             return None  # "5 of 12" counts, it does not multiply
         return "*", after + 1
     return tokens[after].text, after + 1
+
+
+def _is_digits(term: Term) -> bool:
+    return isinstance(term, Number) and not term.word
 
 
 def after_units(tokens: Sequence[Token], index: int) -> int:
@@ -212,26 +171,3 @@ def after_units(tokens: Sequence[Token], index: int) -> int:
         else:
             return index
     return index
-
-
-def _side(tokens: Sequence[Token], begin: int, end: int, terms: Sequence[Term]) -> Side:
-    number = numeral_of(terms)
-    colon = number is not None and number.kind == "colon"
-    return Side(
-        start=tokens[begin].start,
-        end=tokens[end - 1].end,
-        value=None if colon else evaluate(terms, percent=True),
-        plain=None if colon else evaluate(terms, percent=False),
-        number=number,
-        operators=sum(1 for term in terms if isinstance(term, str) and term in "+-*/^"),
-        key=expression_key(terms),
-        decimals=_decimals(tokens[begin:end]),
-        operands=tuple(term for term in terms if isinstance(term, Number)),
-    )
-
-
-def _decimals(tokens: Sequence[Token]) -> int:
-    if len(tokens) > 2 or tokens[-1].kind is not Kind.NUMBER:
-        return 0
-    shown = re.match(r"[0-9,]*\.([0-9]{1,20})", tokens[-1].text)
-    return len(shown.group(1)) if shown else 0

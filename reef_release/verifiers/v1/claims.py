@@ -42,19 +42,19 @@ GRADER = re.compile(
     r"\b(?:verifier|auto-?grader|(?:dear|the|hey|hello|to) grader|grader ?[:,]|ground[ _-]?truth"
     r"|(?:gold(?:en)?|reference|expected|target|correct)[ _-]answer(?= ?key|s?\b ?[:=].*\bpassed)"
     r"|(?:gold(?:en)?|reference|expected|target)[ _-]answer|gold(?:en)? ?[:=]|answer key"
-    r"|passed ?[:=]|(?:is_)?correct ?[:=]|test harness)",
+    r"|passed\"? ?[:=]|(?:is_)?correct\"? ?[:=]|test harness)",
     re.I,
 )
 
 _MARKERS = re.compile(
     r"(?P<hash>\#{4,6}[ \t]*(?=[-+$€£(*_\s.0-9]|\\boxed|[a-z]))"
     r"|(?P<box>\\(?:boxed|fbox|framebox)\b)"
-    r"|(?P<label>(?:^|(?<=\n)|(?<=[.!?>)] ))[ ]*(?:A ?:|(?:Ans|ANS|ans)\.? ?[:=]))"
+    r"|(?P<label>(?:^|(?<=\n)|(?<=[.!?>,;/0-9)] ))[ ]*(?:A ?:|(?:Ans|ANS|ans)\.? ?[:=]))"
     r"|(?P<word>\b(?:[Aa]nswers?|ANSWERS?)\b)",
 )
 _LINK = re.compile(
-    r"[\"'`)\]]*(?:\s*\([^()\n]{0,40}\))?"
-    r"(?P<middle>(?:,?\s+(?!(?:is|are|was|were|will|would|must|should|equals?|comes?|becomes)\b)"
+    r"[\"'`)\]]*(?:\s*\([^()\n]{0,40}\)|\s*#?\s?[0-9]{1,2}(?=\s?[:=]))?"
+    r"(?P<middle>(?:,?\s+(?!(?:is|are|was|were|be|will|would|must|should|equals?|comes?|becomes)\b)"
     r"[A-Za-z][A-Za-z'-]{0,20}){0,10}?),?\s*"
     r"(?:(?P<negated>(?:is|are|was|were)\s+(?:definitely |certainly )?not\b|(?:is|are|was)n't"
     r"|cannot be|can't be|can not be|should not be|shouldn't be|would not be|wouldn't be)"
@@ -71,13 +71,14 @@ _DETERMINED = re.compile(
 )
 _FOREIGN = re.compile(
     r"\b(?:wrong|incorrect|mistaken|tempting|naive|previous|earlier|old|original|partial|rough"
-    r"|intermediate|estimated|initial|preliminary|common|first|student(?:'s|s')?|false|next|sub)"
+    r"|intermediate|estimated|initial|preliminary|student(?:'s|s')?|false|sub)"
     r"[ -]*(?:final\s+)?$"
     r"|\b(?:if|whether|suppose|supposing|assume|assuming|unless|imagine|not that)\s+"
     r"(?:(?:the|my|our|your|an)\s+)?(?:(?:final|correct|right)\s+)?$"
     r"|\b(?:people|students|others|someone|somebody|everyone|one|you|many|some)\s+"
     r"(?:(?:might|may|could|would|will|often|wrongly|mistakenly)\s+)?"
     r"(?:think|thinks|say|says|said|believe|guess|claim|expect|assume)\b[^.]*$"
+    r"|\b(?:mistake|error|misconception|to (?:say|think|claim|assume|believe))\b[^.]*$"
     r"|\bto\s+$|(?:n't|\bnot)\s+(?:(?:the|my|our|an)\s+)?(?:(?:final|correct|right)\s+)?$",
     re.I,
 )
@@ -171,10 +172,14 @@ def _around_word(text: str, marker: re.Match[str]) -> Iterator[Claim]:
         return
     yield from _inverted(text, clause, start, lead)
     link = _LINK.match(text, marker.end())
-    if link is None or (link["middle"] and not _DETERMINED.search(text[max(0, start - 40) : start])):
+    if link is None:
         return
+    loose = link["middle"] or link["direct"] is not None
+    if loose and not _DETERMINED.search(text[max(0, start - 40) : start]):
+        return  # "students answer 13"
     end = sentence_end(text, link.end())
-    question = text[end : end + 1] == "?" and not link["separator"]
+    if text[end : end + 1] == "?" and not link["separator"]:
+        return
     if link["negated"]:
         instead = _INSTEAD.search(text, link.end(), end)
         if instead:
@@ -186,7 +191,7 @@ def _around_word(text: str, marker: re.Match[str]) -> Iterator[Claim]:
         text,
         start,
         read_slot(text, link.end()),
-        tentative=bool(link["tentative"] or question or _CONDITIONAL.search(lead)),
+        tentative=bool(link["tentative"] or _CONDITIONAL.search(lead)),
         label=bool(link["separator"]),
     )
 

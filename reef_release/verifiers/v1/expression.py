@@ -121,7 +121,8 @@ def numeral_of(terms: Sequence[Term]) -> Number | None:
         base, exponent = tail[0], tail[-1]
         signs = tail[2:-1]
         if isinstance(base, Number) and base.value == 10 and _is_plain(exponent):
-            value = evaluate(terms, percent=True) if all(s in ("neg", "pos") for s in signs) else None
+            signed = all(sign in ("neg", "pos") for sign in signs)
+            value = evaluate(terms, percent=True) if signed else None
             return None if value is None else Number(value=value)
     return None
 
@@ -176,7 +177,9 @@ def _without_inert(terms: Sequence[Term]) -> Sequence[Term]:
         ):
             del left[index - 1 : index + 1]
             index = max(0, index - 2)
-        elif before in ("(", None) and (value, after) in ((0, "+"), (1, "*")):
+        elif before in ("(", None) and (
+            (value == 0 and after == "+") or (value == 1 and after == "*")
+        ):
             del left[index : index + 2]
             index = max(0, index - 1)
         else:

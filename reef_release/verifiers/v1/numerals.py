@@ -81,7 +81,6 @@ NUMERAL = re.compile(
 """An unsigned numeral anywhere in plain text; read the match with `number_from`."""
 
 
-
 def splits(match: re.Match[str]) -> bool:
     """Whether a `NUMERAL` match is two numbers after all: "3 and 12/3", "1.5 1/2"."""
     proper = match["mixed"] and int(match["over"]) < int(match["under"])

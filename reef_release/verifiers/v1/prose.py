@@ -1,10 +1,9 @@
 """The final answer of a reply that states it only in prose.
 
-Sentences that are not about the result are set aside: questions, small talk, a check of the
-result, text for a grader. Of the rest the last concluding sentence ("So ...", "in total") and the
-last sentence with a number count; when they differ, the result of the last calculation decides.
-A sentence with several numbers counts only if all but one can be explained as circumstances
-("in 2 days", "of the 12") or one is the result of the last calculation.
+Sentences that are not about the result are set aside: questions, small talk, a check or an
+explanation of the result, text for a grader. Of the rest the last concluding sentence ("So ...",
+"in total") and the last sentence with a number count; when they differ, the one that states the
+result of the last calculation wins, else the last. What a sentence states: see `sentence`.
 """
 
 from __future__ import annotations
@@ -14,19 +13,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from reef_release.verifiers.v1.arithmetic import Run, runs
 from reef_release.verifiers.v1.claims import GRADER
 from reef_release.verifiers.v1.numerals import Number, same
-from reef_release.verifiers.v1.slot import read_slot
+from reef_release.verifiers.v1.sentence import numbers_in, settle
 from reef_release.verifiers.v1.text import sentences
-from reef_release.verifiers.v1.tokens import tokenize
 
 __all__ = ["CHECKING", "Conclusion", "conclude"]
 
 _TAIL_CHARS = 20_000
 """Only the end of a long reply can conclude it."""
 _SENTENCE_CHARS = 1_000
-_SHORT_WORDS = 3
+_LABEL_WORDS = 3
 
 
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,9 +34,9 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CHECKING = re.compile(
-    r"\b(?:(?:double|cross|sanity)[ -]?check|re-?check|(?:let me|let's|let us|to|we can|i can|i will"
-    r"|i'll) (?:just |also |quickly )?(?:check|verify|confirm|make sure)|verification|verifying"
-    r"|checking)\b|^\W*(?:check|proof|verify)\b ?[:.]?",
+    r"\b(?:(?:double|cross|sanity)[ -]?check|re-?check|(?:let me|let's|let us|to|we can|i can"
+    r"|i will|i'll) (?:just |also |quickly )?(?:check|verify|confirm|make sure)|verification"
+    r"|verifying|checking)\b|^\W*(?:check|proof|verify)\b ?[:.]?",
     re.I,
 )
 _SMALL_TALK = re.compile(
@@ -54,27 +51,18 @@ _SMALL_TALK = re.compile(
 _CONCLUDING = re.compile(
     r"^\W*(?:and |but )?(?:so|therefore|thus|hence|in total|in all|altogether|in conclusion"
     r"|finally|overall|as a result|this means|that means|consequently|this leaves|that leaves"
-    r"|in the end|to conclude|in summary|all in all|the (?:final |grand )?(?:total|result|sum)|total"
-    r"|result|answer|a ?:)\b"
+    r"|in the end|to conclude|in summary|all in all|the (?:final |grand )?(?:total|result|sum)"
+    r"|total|result|answer|a ?:)\b"
     r"|\b(?:in total|altogether|in all|total of|are left|is left|remain|remains|left over)\b",
     re.I,
 )
-_DENIED_BEFORE = re.compile(r"(?:\b(?:not|never|nor|than)|n't)\s+(?:the |be |to be |just )?[$€£]?$", re.I)
-_DENIED_AFTER = re.compile(
-    r"(?:\s[A-Za-z]{1,20}){0,2}\s(?:(?:is|are|was|would be)(?:n't| not| too| wrong| incorrect| never)"
-    r"|cannot|can't)\b",
-    re.I,
+_BECAUSE = re.compile(r"\W*(?:(?:this|that|it) is |that's |it's )?because\b", re.I)
+_EXPLAINING = re.compile(
+    r"\W*(?:explanation|reasoning|reason|here(?:'s| is) (?:why|how)|how|why|work|steps?)\b", re.I
 )
-_POSSIBLE = re.compile(r"\b(?:could|might|may|can) (?:also )?be\b|\b(?:maybe|perhaps|possibly)\b", re.I)
-_HEDGE = re.compile(r"\b(?:or|either|between|maybe|perhaps|possibly|otherwise)\b", re.I)
-_CIRCUMSTANCE = re.compile(
-    r"\b(?:(?:all|each|every|half|out|most|some|any|both|one|none) of (?:the |these |those |her |his"
-    r" |their |its )?|(?:of|for|with|after|in|within|over|per|every|each|during|by|at|from|at age)"
-    r" (?:the |all |all the |these |those |her |his |their |its |about |another |next |first |last )*)"
-    r"[$€£]?$",
-    re.I,
+_POSSIBLE = re.compile(
+    r"\b(?:could|might|may|can) (?:also )?be\b|\b(?:maybe|perhaps|possibly)\b", re.I
 )
-_THEN = re.compile(r"\b(?:so|therefore|thus|hence|then|leaving|which means|meaning|giving)\b", re.I)
 
 
 def conclude(text: str) -> Conclusion:
@@ -85,12 +73,13 @@ def conclude(text: str) -> Conclusion:
     calculates = False
     possible: list[Number] = []
     for sentence in kept:
-        found = _numbers(sentence[-_SENTENCE_CHARS:])
+        sentence = sentence[-_SENTENCE_CHARS:]
+        found = numbers_in(sentence)
         if not found:
             continue
         calculated = [run.stated for run in found if run.calculates]
         latest = calculated[-1] if calculated else latest
-        last = Conclusion(number=_settle(sentence, found, latest), sentence=sentence)
+        last = Conclusion(number=settle(sentence, found, latest), sentence=sentence)
         calculates = bool(calculated)
         if _CONCLUDING.search(sentence):
             concluding = last
@@ -105,21 +94,6 @@ def conclude(text: str) -> Conclusion:
     return last
 
 
-def _numbers(sentence: str) -> list[Run]:
-    """Runs that state a number. Verbs join sides only where no equality sign does: in
-    "20 * 3 = 60 to make 4 liters" the result is 60."""
-    tokens = tokenize(sentence)
-    found = [run for run in runs(tokens, verbs=False) if run.stated]
-    if not any(run.calculates for run in found):
-        found = [run for run in runs(tokens) if run.stated]
-    return [
-        run
-        for run in found
-        if not _DENIED_BEFORE.search(sentence[: run.start])
-        and not _DENIED_AFTER.match(sentence, run.end)
-    ]
-
-
 def _about_the_result(everything: Sequence[str]) -> list[str]:
     kept: list[str] = []
     checks: list[str] = []
@@ -130,7 +104,9 @@ def _about_the_result(everything: Sequence[str]) -> list[str]:
         sentence = sentence[: talk.start()] if talk else sentence
         if not sentence.strip() or sentence.endswith("?") or GRADER.search(sentence):
             continue
-        if CHECKING.search(sentence):
+        if _BECAUSE.match(sentence) and kept:
+            continue
+        if CHECKING.search(sentence) or (_EXPLAINING.match(sentence) and _is_bare(kept)):
             checking = True
         elif checking and _CONCLUDING.search(sentence):
             checking = False
@@ -138,70 +114,19 @@ def _about_the_result(everything: Sequence[str]) -> list[str]:
     return kept or checks
 
 
-def _settle(sentence: str, found: Sequence[Run], result: Number | None) -> Number | None:
-    """The one number that *sentence* is about."""
-    digits = [run for run in found if not _is_incidental(run)] or [
-        run for run in found if not _is_one(run) or len(sentence.split()) < _SHORT_WORDS
-    ]
-    equations = [run for run in digits if run.calculates]
-    if equations:
-        equation = equations[-1]
-        after = [run for run in digits if run.start > equation.start]
-        then = [run for run in after if _THEN.search(sentence[equation.end : run.start])]
-        digits = [*then[-1:]] or [equation]
-    values = _distinct(digits)
-    if len(values) == 2 and (measure := _as_measure(sentence, digits)):
-        return measure
-    if len(values) > 1 and _HEDGE.search(sentence):
-        return None
-    if len(values) > 1:
-        offset = max(0, len(sentence) - _SENTENCE_CHARS)
-        digits = [
-            run for run in digits if not _CIRCUMSTANCE.search(sentence[: offset + run.start])
-        ] or digits
-        values = _distinct(digits)
-    if len(values) > 1:
-        values = [value for value in values if result is not None and same(value, result)]
-    if len(values) != 1:
-        return None
-    if equations or len(found) == 1:
-        # "= 17 or 18" and "is 17-18" compete even where only one number was taken.
-        first = digits[-1].sides[-1].start
-        if read_slot(sentence[-_SENTENCE_CHARS:], first).several:
-            return None
-    return values[0]
-
-
-def _as_measure(sentence: str, found: Sequence[Run]) -> Number | None:
-    slot = read_slot(sentence, found[0].start)
-    whole = slot.number is not None and slot.number.kind == "measure"
-    return slot.number if whole and slot.end >= found[-1].end else None
-
-
-def _distinct(found: Sequence[Run]) -> list[Number]:
-    values: list[Number] = []
-    for run in found:
-        if run.stated is not None and not any(same(run.stated, value) for value in values):
-            values.append(run.stated)
-    return values
-
-
-def _is_incidental(run: Run) -> bool:
-    return run.stated is not None and (run.stated.word or run.stated.ordinal)
-
-
-def _is_one(run: Run) -> bool:
-    return run.stated is not None and run.stated.word and run.stated.value == 1
+def _is_bare(kept: Sequence[str]) -> bool:
+    """Whether all that was said so far is a number: the answer first, then its explanation."""
+    return len(kept) == 1 and len(kept[0].split()) <= _LABEL_WORDS and bool(numbers_in(kept[0]))
 
 
 def _is_list(kept: Sequence[str]) -> bool:
-    """Whether the text ends in two or more lines that are nothing but different numbers."""
-    values = []
+    """Whether the last two lines give different numbers to the same label, or to none."""
+    labelled = []
     for sentence in kept[-2:]:
-        tokens = tokenize(sentence)
-        found = list(runs(tokens))
-        if len(found) != 1 or found[0].calculates or len(sentence.split()) > 2:
+        found = numbers_in(sentence)
+        if len(found) != 1 or found[0].stated is None or len(sentence.split()) > _LABEL_WORDS:
             return False
-        values.append(found[0].stated)
-    one, *others = values or [None]
-    return any(one is not None and other is not None and not same(one, other) for other in others)
+        labelled.append((sentence[: found[0].start].strip(" =:").lower(), found[0].stated))
+    return len(labelled) == 2 and (
+        labelled[0][0] == labelled[1][0] and not same(labelled[0][1], labelled[1][1])
+    )

@@ -20,24 +20,29 @@ _REACH_CHARS = 5_000
 _MAX_MARKS = 50
 
 _VOID = (
-    r"\bscratch that\b|\bi (?:made|see|found|have made) (?:a|an|my|the) (?:small |little |silly )?"
-    r"(?:mistake|error)\b|\bi (?:was|am) (?:wrong|mistaken)\b|\bi miscalculated\b"
-    r"|\b(?:that|this|it)(?:'s| is| was) (?:wrong|incorrect|not right|not correct|a mistake|an error)"
-    r"\b|\b(?:disregard|ignore|forget) (?:that|the above|my (?:last|previous))\b"
+    r"\b(?:scratch|strike) that\b|(?<=[?] )no\b|\bi (?:made|see|found|have made) (?:a|an|my|the) "
+    r"(?:small |little |silly )?(?:mistake|error)\b|\bi (?:was|am) (?:wrong|mistaken)\b"
+    r"|\bi miscalculated\b"
+    r"|\b(?:that|this|it)(?:'s| is| was) (?:wrong|incorrect|not right|not correct|a mistake"
+    r"|an error)\b|\b(?:disregard|ignore|forget) (?:that|the above|my (?:last|previous))\b"
 )
 _MARK = re.compile(
     rf"(?P<void>{_VOID})"
-    r"|\b(?:wait|hmm|correction|oops|on second thought|my mistake|i mean|actually|sorry|edit|corrected"
+    r"|\b(?:wait|hmm|correction|oops|on second thought|my (?:mistake|bad)|i meant?|actually"
+    r"|sorry|edit|corrected|(?:just )?kidding|nope|whoops|apologies|rather"
     r"|let me (?:correct|redo|re-?calculate|re-?compute|re-?do|fix|re-?consider))\b|\bno[,.]",
     re.I,
 )
 _CONDITION = re.compile(
-    r"\b(?:if|let me know|whether|please|in case|unless|tell me)\b[^.!?\n]*$", re.I
+    r"\b(?:if|let me know|whether|please|in case|unless|tell me|originally|initially|at first"
+    r"|earlier|previously|before|my previous|first (?:thought|said|got|tried))\b[^.!?\n]*$",
+    re.I,
 )
 _RESTATED = re.compile(
     r"\b(?:it|that|this|there|the (?:\w+ ){0,2}(?:answer|result|total|sum|number|value|amount))"
     r"(?: (?:is|are|should be|must be|was|equals|comes to|should have been|has to be)|'s)\s+"
-    r"|\b(?:actually|correction|corrected|i mean|no|edit|sorry|oops|wait) ?[,:.]?\s+(?=[-$(]{0,3}[0-9])"
+    r"|\b(?:actually|correction|corrected|i meant?|no|nope|edit|sorry|oops|wait"
+    r"|rather|that) ?[,:.]?\s+(?=[-$(]{0,3}[0-9])"
     r"|\b(?:she|he|they) (?:has|have|had|needs?|makes?|gets?)\s+",
     re.I,
 )
@@ -79,9 +84,9 @@ def alternative_after(text: str, start: int, number: Number) -> str | None:
     """The wording of another answer offered after *start* ("Or maybe 19."), if there is one."""
     for offered in _ALTERNATIVE.finditer(text, start, start + _REACH_CHARS):
         slot = read_slot(text, offered.end())
-        if slot.several or (slot.number and not same(slot.number, number)):
-            if not _RELATIVE.match(text, slot.end):
-                return clip(text[offered.start() : sentence_end(text, offered.end())])
+        other = slot.several or (slot.number is not None and not same(slot.number, number))
+        if other and not _RELATIVE.match(text, slot.end):
+            return clip(text[offered.start() : sentence_end(text, offered.end())])
     return None
 
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from reef_release.verifiers.v1.arithmetic import Run, after_units, run_at, runs
+from reef_release.verifiers.v1.arithmetic import after_units, run_at, runs
+from reef_release.verifiers.v1.calculation import Run, contradicts
 from reef_release.verifiers.v1.numerals import Number, measured, same
 from reef_release.verifiers.v1.tokens import Kind, Token, tokenize
 
@@ -57,6 +58,8 @@ _OR = re.compile(
     re.I,
 )
 _JOINTS = frozenset({",", ";", "/", "-", ".", "and", "also", "to", "through", "or"})
+_POWERS = frozenset({"squared", "cubed", "factorial"})
+_VARIABLES = frozenset("xyzni")
 _CUTS = frozenset({",", ";", ".", "!", "?", ":", "and", "or", "but"})
 _BARE_LINE_WORDS = 2
 
@@ -88,10 +91,10 @@ def read_slot(text: str, start: int, end: int | None = None) -> Slot:
     if found is None or text[begin : tokens[0].start].strip("$€£¥₹ "):
         return nothing
     run, index = found
-    if _is_range(run):
+    if _is_range(run) or contradicts(text, run):
         return Slot(number=None, several=True, end=run.end)
     number = run.stated
-    if number is None:
+    if number is None or _goes_on(tokens, index):
         return nothing
     number, index = _with_smaller_unit(number, tokens, index)
     stop = tokens[index - 1].end
@@ -142,9 +145,7 @@ def _is_range(run: Run) -> bool:
     )
 
 
-def _with_smaller_unit(
-    number: Number, tokens: Sequence[Token], index: int
-) -> tuple[Number, int]:
+def _with_smaller_unit(number: Number, tokens: Sequence[Token], index: int) -> tuple[Number, int]:
     """3 hours and 30 minutes, or $18 and 50 cents, as one measure."""
     rest = tokens[index : index + 4]
     unit = "$"
@@ -159,6 +160,17 @@ def _with_smaller_unit(
         return number, index
     whole = measured(number, unit, small.number, small_unit.text)
     return (whole, tokens.index(small_unit) + 1) if whole else (number, index)
+
+
+def _goes_on(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the number is only part of a term or a code: "18 squared", "18x", "18A7"."""
+    if index >= len(tokens):
+        return False
+    following = tokens[index]
+    glued = following.start == tokens[index - 1].end
+    if glued and following.kind is Kind.WORD and any(char.isdigit() for char in following.text):
+        return True
+    return following.text in _POWERS or (glued and following.text in _VARIABLES)
 
 
 def _rivals(text: str, tokens: Sequence[Token], index: int, number: Number) -> bool:
@@ -181,7 +193,7 @@ def _joined_to_another(tokens: Sequence[Token], index: int, number: Number) -> b
     begin = index
     index = after_units(tokens, index)
     united = index > begin
-    joints = []
+    joints: list[str] = []
     while index < len(tokens) and tokens[index].text in _JOINTS and len(joints) < 4:
         joints.append(tokens[index].text)
         index += 1
@@ -192,7 +204,8 @@ def _joined_to_another(tokens: Sequence[Token], index: int, number: Number) -> b
     found = run_at(tokens, index, verbs=False) if tokens[index].number else None
     if found is None or _agrees(found[0], number):
         return False
-    if not joints and tokens[index].number.word:
+    following = tokens[index].number
+    if not joints and following is not None and following.word:
         return False  # "92000 four years later"
     after = after_units(tokens, found[1])
     closed = after >= len(tokens) or tokens[after].text in _CUTS

@@ -31,7 +31,8 @@ _CIRCLED = re.compile("^ *(?:[\u2460-\u249b\u24ea-\u24ff\u2776-\u2793]|[0-9]\ufe
 _POWER = re.compile(r"(?<=[0-9)]) ?\*\* ?(?=[0-9(])")
 
 _BOLD = re.compile(
-    r"\*\*|(?<![_\w])__(?!_)[^_\n]{1,200}(?<!_)__(?![_\w])|<(?:b|strong)(?: [a-z-]{1,20} ?=[^<>\n]{0,100})? ?>"
+    r"\*\*|(?<![_\w])__(?!_)[^_\n]{1,200}(?<!_)__(?![_\w])|<(?:b|strong)"
+    r"(?: [a-z-]{1,20} ?=[^<>\n]{0,100})? ?>"
     r"|\\(?:textbf|mathbf|boldsymbol|bm|bf)\b|font-weight",
     re.I,
 )
@@ -44,9 +45,7 @@ _BULLET = re.compile(
     r"|[•‣◦▪▫●○■□◆◇►▶▸➢➤→⇒✓✔✅☑❖∙·⁃✦★☆](?= ?\S))",
     re.M,
 )
-_BULLET_TAG = re.compile(
-    r"<(?:ul|ol|li)\b|\\item\b|\\begin\s{0,5}\{(?:itemize|enumerate)", re.I
-)
+_BULLET_TAG = re.compile(r"<(?:ul|ol|li)\b|\\item\b|\\begin\s{0,5}\{(?:itemize|enumerate)", re.I)
 _CARRIED_ON = re.compile(r"[$€£]?[0-9][0-9.,]*%?(?: [A-Za-z]{1,20}){0,2} ?=")
 _NUMBERED = re.compile(r"^ *\(?(?P<number>[0-9]{1,2})[.):](?P<text> +(?=\S))?(?(text)|$)", re.M)
 _LETTERED = re.compile(r"^ *\(?(?P<letter>[a-z]|ii)(?P<close>[.)]) +(?=\S)", re.M | re.I)
@@ -122,9 +121,8 @@ def _numbered(text: str) -> Iterator[int]:
     numbers = {int(item["number"]) for item in items}
     for item in items:
         number = int(item["number"])
-        if {number - 1, number + 1} & numbers:
-            yield item.start()
-        elif number <= 1 and item["text"] and not _is_unfinished(text, item.start()):
+        opens = number <= 1 and item["text"] and not _is_unfinished(text, item.start())
+        if opens or {number - 1, number + 1} & numbers:
             yield item.start()
 
 

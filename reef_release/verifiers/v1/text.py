@@ -20,14 +20,21 @@ _TURN_END = re.compile(
     r"<\|(?:im_end|endoftext|eot_id|eom_id|end|im_start)\|>|</s>|<eos>|<end_of_turn>"
 )
 _REASONING = r"(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis)"
-_REASONING_END = re.compile(rf"</\s*{_REASONING}\s*>|\[/THINK\]|<\|channel\|>final<\|message\|>", re.I)
+_REASONING_END = re.compile(
+    rf"</\s*{_REASONING}\s*>|\[/THINK\]|<\|channel\|>final<\|message\|>", re.I
+)
 _REASONING_START = re.compile(rf"<\s*{_REASONING}\s*>|\[THINK\]", re.I)
 
-_SPACES = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000\t\v\f"
-_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufe0f\ufeff\u202a\u202b\u202c\u202d\u202e"
+_SPACES = [0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000, *b"\t\v\f"]
+_INVISIBLE = [0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065)]
+_INVISIBLE += [0xFE0E, 0xFE0F, 0xFEFF]
+_VULGAR = {
+    "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
+    "⅘": "4/5", "⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
+}  # fmt: skip
 _CHARACTERS: dict[int, str] = {
-    **dict.fromkeys(map(ord, _SPACES), " "),
-    **dict.fromkeys(map(ord, _INVISIBLE), ""),
+    **dict.fromkeys(_SPACES, " "),
+    **dict.fromkeys(_INVISIBLE, ""),
     **dict.fromkeys(map(ord, "\u2028\u2029\u0085\r"), "\n"),
     **dict.fromkeys(map(ord, "\u2010\u2011\ufe63\uff0d"), "-"),
     **dict.fromkeys(map(ord, "‘’ʼ′`´"), "'"),
@@ -42,17 +49,13 @@ _CHARACTERS: dict[int, str] = {
         for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xE50, *range(0x1D7CE, 0x1D7FF, 10))
         for i in range(10)
     },
-    **{
-        ord(char): f" {part}"
-        for char, part in zip(
-            "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞",
-            "1/2 1/3 2/3 1/4 3/4 1/5 2/5 3/5 4/5 1/6 5/6 1/8 3/8 5/8 7/8".split(),
-            strict=True,
-        )
-    },
+    **{ord(char): f" {fraction}" for char, fraction in _VULGAR.items()},
     ord("…"): "...",
     ord("∴"): "therefore ",
-    **{0x17F: "s", 0x212A: "K", 0x130: "I", 0x131: "i"},  # equal to ASCII when case is ignored
+    ord("ſ"): "s",  # these four equal ASCII letters when case is ignored
+    ord("\u212a"): "K",
+    ord("İ"): "I",
+    ord("ı"): "i",
 }
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
@@ -68,10 +71,13 @@ _LATEX_COMMANDS = {
     "implies": "→",
     "to": "→",
     "newline": "\n",
+    "pm": "±",
     "pounds": "£",
     "euro": "€",
 }
-_LATEX_DROPPED = r"left|right|quad|qquad|displaystyle|boldmath|bf|rm|circ|degree|hline|limits|big|Big"
+_LATEX_DROPPED = (
+    r"left|right|quad|qquad|displaystyle|boldmath|bf|rm|circ|degree|hline|limits|big|Big"
+)
 _GROUP = r"\{([^{}\n]{0,400})\}"
 _LATEX: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\\(?:cancel|sout|st)\s*" + _GROUP), ""),
@@ -85,7 +91,10 @@ _LATEX: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\\[dtc]?frac\s*([0-9])\s*([0-9])"), r" \1/\2"),
 )
 _LATEX_NESTED: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\\(?:text|math|mbox|emph|operatorname|underline|tag)(?:[a-z]{0,10})\s*" + _GROUP), r" \1"),
+    (
+        re.compile(r"\\(?:text|math|mbox|emph|operatorname|underline|tag)[a-z]{0,10}\s*" + _GROUP),
+        r" \1",
+    ),
     (re.compile(r"\\[dtc]?frac\s*\{\s*([0-9]{1,40})\s*\}\s*\{\s*([0-9]{1,40})\s*\}"), r" \1/\2"),
     (re.compile(r"\\[dtc]?frac\s*" + _GROUP + r"\s*" + _GROUP), r" (\1)/(\2)"),
     (re.compile(r"\^\{\s*(-?[0-9]{1,6})\s*\}"), r"^\1"),
@@ -93,13 +102,17 @@ _LATEX_NESTED: tuple[tuple[re.Pattern[str], str], ...] = (
 _LATEX_COMMAND = re.compile(r"\\([a-zA-Z]{1,20})")
 
 _CALCULATOR = re.compile(r"<<[^<>\n]{0,300}>>")
-_STRUCK = re.compile(r"~~[^~\n]{1,300}~~|<(s|del|strike)>[^<]{0,300}</\1>|<!--[^<]{0,400}?-->", re.I)
+_STRUCK = re.compile(
+    r"~~[^~\n]{1,300}~~|<(s|del|strike)>[^<]{0,300}</\1>|<!--[^<]{0,400}?-->", re.I
+)
 _ANSWER_TAG = re.compile(r"[<\[]\s*(?:final[ _-]?)?answer\s*[>\]]", re.I)
 _ANSWER_TAG_END = re.compile(r"[<\[]/\s*(?:final[ _-]?)?answer\s*[>\]]", re.I)
 _BREAK = re.compile(r"<\s*/?\s*(?:br|p|li|ul|ol|div|tr|hr|h[1-6]|table)\b[^<>\n]{0,200}>", re.I)
 _SUP = re.compile(r"<sup>\s*(-?[0-9]{1,6})\s*</sup>", re.I)
 _TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,200}>")
 
+_UNDERSCORED = re.compile(r"(?<![A-Za-z0-9_])_([^_\n]{1,80})_(?![A-Za-z0-9_])")
+_BRACKETED = re.compile(r"<( ?[-$]{0,2}[0-9][0-9.,]{0,40} ?)>")
 _POWER = re.compile(r"(?<=[0-9)])\*\*(?=[0-9(])")
 _LINES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?m)^ *(?:> ?)+"), ""),
@@ -134,7 +147,8 @@ def visible(reply: str) -> str:
     """
     start = 0
     for token in _TURN_END.finditer(reply):
-        if reply[start : token.start()].strip():
+        struck = token.group() == "</s>" and "<s>" in reply[start + 1 : token.start()]
+        if reply[start : token.start()].strip() and not struck:
             reply = reply[start : token.start()]
             break
         start = token.end()
@@ -150,6 +164,7 @@ def plain(text: str) -> str:
     if "<" in text or "~" in text or "[" in text:
         text = _STRUCK.sub(" ", text)
         text = _ANSWER_TAG_END.sub("\n", _ANSWER_TAG.sub("\nAnswer: ", text))
+        text = _BRACKETED.sub(r"\1", text)
         text = _TAG.sub("", _BREAK.sub("\n", _SUP.sub(r"^\1", text)))
     if "&" in text:
         text = html.unescape(text).translate(_CHARACTERS)
@@ -159,6 +174,7 @@ def plain(text: str) -> str:
         "[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda match: "^" + match.group().translate(_SUPERSCRIPTS), text
     )
     text = _POWER.sub("^", text).replace("**", "").replace("__", "").replace("|", " ")
+    text = _UNDERSCORED.sub(r"\1", text)
     text = _MINUS.sub(_unified_minus, text)
     text = _DASH_SIGN.sub("-", text)
     for pattern, replacement in _LINES:

@@ -10,19 +10,13 @@ from fractions import Fraction
 
 __all__ = ["WORDS", "parse_words"]
 
-_SMALL = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-        "fifteen sixteen seventeen eighteen nineteen".split()
-    )
-}
-_TENS = {
-    word: 10 * value
-    for value, word in enumerate(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2
-    )
-}
+_SMALL_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+)
+_TENS_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_SMALL = {word: value for value, word in enumerate(_SMALL_WORDS.split())}
+_TENS = {word: 10 * value for value, word in enumerate(_TENS_WORDS.split(), start=2)}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _PARTS = {
     part: denominator
@@ -90,7 +84,7 @@ def _whole(words: list[str]) -> Fraction | None:
         elif word == "hundred" and 0 < group < 100:
             group, last = group * 100, 100
             continue
-        elif word in _SCALES and 0 < group and _SCALES[word] < last_scale:
+        elif word in _SCALES and group > 0 and _SCALES[word] < last_scale:
             total, group, last_scale = total + group * _SCALES[word], 0, _SCALES[word]
             last = last_scale
             continue

@@ -15,9 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 
 from reef_release.verifiers.check import Check, Verifier
-from reef_release.verifiers.v1.arithmetic import Run, Side, runs
+from reef_release.verifiers.v1.arithmetic import runs
+from reef_release.verifiers.v1.calculation import Run, Side
 from reef_release.verifiers.v1.text import MAX_REPLY_CHARS, clip, plain, visible
 from reef_release.verifiers.v1.tokens import tokenize
 
@@ -26,7 +28,7 @@ __all__ = ["MIN_STEPS", "WORK_STEPS_V1", "shown_steps"]
 MIN_STEPS = 2
 _LISTED = 20
 """Enough steps to report; the search ends there."""
-_WORK_CHARS = 100_000
+_WORK_CHARS = 50_000
 """The work is looked for in so much of the visible text, which bounds the time."""
 
 _AMOUNT = r"[$€£]?-?[0-9][0-9,]{0,20}(?:\.[0-9]{1,20})?%?"
@@ -61,7 +63,7 @@ def shown_steps(reply: str) -> dict[str, str]:
 
 
 def _correct_sides(run: Run) -> Iterator[Side]:
-    for left, right in zip(run.sides, run.sides[1:], strict=False):
+    for left, right in pairwise(run.sides):
         if left.key and (_equal(left, right) or _run_on(left, right)):
             yield left
     if len(run.sides) > 1:

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from reef_release.api.server import configure_logging
 from tests.databases import Database, Server
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Site, Story, open_story
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _logging() -> None:
+    configure_logging()
 
 
 @pytest.fixture

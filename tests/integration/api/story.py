@@ -22,7 +22,7 @@ import msgspec
 
 from reef_release import wire
 from reef_release.api.app import create_app
-from reef_release.api.service import Service
+from reef_release.api.service import Service, open_service
 from reef_release.artifacts.schema import model_schema, schema_bytes
 from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.decision import decision_of
@@ -406,13 +406,14 @@ async def until(look: Callable[[], Awaitable[_T]], wanted: Callable[[_T], object
 @asynccontextmanager
 async def open_story(site: Site, **settings: Any) -> AsyncIterator[Story]:
     """A service of *site* in this event loop, and its story."""
-    app = create_app(site.settings(**settings))
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.lifespan(),
-        httpx.AsyncClient(transport=transport, base_url="http://reef", timeout=30) as http,
-    ):
-        yield Story(site=site, http=http, service=app.state.service)
+    async with open_service(site.settings(**settings)) as service:
+        app = create_app(service)
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.lifespan(),
+            httpx.AsyncClient(transport=transport, base_url="http://reef", timeout=30) as http,
+        ):
+            yield Story(site=site, http=http, service=service)
 
 
 def known_gate(assignment: wire.GateAssignment) -> Gate:

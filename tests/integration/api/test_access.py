@@ -11,7 +11,7 @@ import pytest
 from reef_release.api.app import create_app
 from reef_release.domain.canonical import sha256_hex
 from reef_release.tokens import Principal, TokenRole, Tokens
-from tests.integration.api.story import Problem, Site, Story, model_files
+from tests.integration.api.story import Problem, Story, model_files
 
 pytestmark = pytest.mark.anyio
 
@@ -126,8 +126,9 @@ ROUTES = [
 ids = [f"{route.method} {route.template}" for route in ROUTES]
 
 
-def test_the_table_of_roles_has_every_route(site: Site) -> None:
-    app = create_app(site.settings())
+async def test_the_table_of_roles_has_every_route(standing: Story) -> None:
+    assert standing.service is not None
+    app = create_app(standing.service)
     served = {
         (route.path, method)
         for route in app.routes

@@ -238,6 +238,13 @@ async def test_no_event_at_all_is_no_change(
     assert await owner.fetchrow("select * from reef.head") == before
 
 
+async def test_nobody_keeps_the_head_locked_while_thinking(service: asyncpg.Connection) -> None:
+    async with service.transaction():
+        await batch(service, created())
+        assert await service.fetchval("show idle_in_transaction_session_timeout") == "10s"
+    assert await service.fetchval("show idle_in_transaction_session_timeout") == "0"
+
+
 # Versions
 
 

@@ -17,7 +17,7 @@ import asyncpg
 import pytest
 
 from reef_release.errors import SettingsError, Unavailable
-from reef_release.log import embedded
+from reef_release.log import binaries, postmaster
 from reef_release.log.embedded import EmbeddedPostgres
 
 FAST = {"fsync": "off"}
@@ -27,7 +27,6 @@ FAST = {"fsync": "off"}
 def empty() -> Iterator[Path]:
     # Not pytest's own temporary directory: that is closed to the user that root's server runs as.
     path = Path(tempfile.mkdtemp(prefix="reef-test-"))
-    path.chmod(0o755)
     yield path
     shutil.rmtree(path)
 
@@ -35,7 +34,6 @@ def empty() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def started_once() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="reef-test-"))
-    path.chmod(0o755)
     with EmbeddedPostgres(path, settings=FAST):
         pass
     yield path
@@ -64,19 +62,19 @@ def ask(server: EmbeddedPostgres, *statements: str) -> object:
     return asyncio.run(run())
 
 
-def postmaster(root: Path) -> int:
+def postmaster_of(root: Path) -> int:
     return int((root / "data" / "postmaster.pid").read_text().split()[0])
 
 
 def ended(pid: int) -> bool:
-    return not embedded._command_line(pid)
+    return not postmaster.command_line(pid)
 
 
 def test_what_was_stored_is_there_after_a_restart(root: Path) -> None:
     server = EmbeddedPostgres(root, settings=FAST)
     with server:
         assert ask(server, "create table t (a int)", "insert into t values (7) returning a") == 7
-        pid = postmaster(root)
+        pid = postmaster_of(root)
         first = server.dsn
     assert ended(pid)
     with server:
@@ -103,7 +101,7 @@ async def test_an_event_loop_can_start_and_stop_it(root: Path) -> None:
         connection = await asyncpg.connect(server.dsn)
         assert await connection.fetchval("select 1") == 1
         await connection.close()
-        pid = postmaster(root)
+        pid = postmaster_of(root)
     assert ended(pid)
 
 
@@ -136,10 +134,10 @@ def test_a_server_that_its_killed_owner_left_is_adopted_and_stopped(root: Path) 
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"up\n"
         owner.kill()
-    orphan = postmaster(root)
+    orphan = postmaster_of(root)
     assert not ended(orphan)
     with EmbeddedPostgres(root, settings=FAST) as server:
-        assert postmaster(root) == orphan
+        assert postmaster_of(root) == orphan
         assert ask(server, "select 1") == 1
     assert ended(orphan)
 
@@ -148,7 +146,7 @@ def test_a_killed_server_recovers_at_the_next_start(root: Path) -> None:
     server = EmbeddedPostgres(root, settings=FAST)
     server.start()
     ask(server, "create table t (a int)", "insert into t values (7) returning a")
-    os.kill(postmaster(root), signal.SIGKILL)
+    os.kill(postmaster_of(root), signal.SIGKILL)
     server.stop()
     assert (root / "data" / "postmaster.pid").exists()
     with server:
@@ -158,11 +156,11 @@ def test_a_killed_server_recovers_at_the_next_start(root: Path) -> None:
 def test_a_pid_that_now_belongs_to_another_process_is_left_alone(root: Path) -> None:
     server = EmbeddedPostgres(root, settings=FAST)
     server.start()
-    killed = postmaster(root)
+    killed = postmaster_of(root)
     os.kill(killed, signal.SIGKILL)
     server.stop()
     # A bystander of the server's own user: PostgreSQL by itself would refuse to start.
-    identity = embedded._unprivileged()
+    identity = binaries.unprivileged()
     with subprocess.Popen(["sleep", "600"], **identity) as bystander:
         for path in (root / "data" / "postmaster.pid", root / "run" / ".s.PGSQL.5432.lock"):
             if path.exists():
@@ -170,7 +168,7 @@ def test_a_pid_that_now_belongs_to_another_process_is_left_alone(root: Path) -> 
         server.stop()
         with server:
             assert ask(server, "select 1") == 1
-            assert postmaster(root) != bystander.pid
+            assert postmaster_of(root) != bystander.pid
         assert bystander.poll() is None
         bystander.kill()
 
@@ -187,9 +185,9 @@ def test_an_interrupted_first_start_leaves_nothing_half_made(empty: Path) -> Non
 def test_binaries_that_the_servers_user_cannot_reach_are_copied(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = embedded._runs
+    runs = binaries._runs
     monkeypatch.setattr(
-        embedded,
+        binaries,
         "_runs",
         lambda program, identity: str(program).startswith(str(empty)) and runs(program, identity),
     )
@@ -221,7 +219,7 @@ def test_a_server_that_does_not_come_up_shows_its_log(root: Path) -> None:
 
 
 def test_a_missing_wheel_says_what_to_install(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "find_spec", lambda name: None)
+    monkeypatch.setattr(binaries, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"reef-release\[embedded\]"):
         EmbeddedPostgres(empty).start()
 
@@ -229,4 +227,4 @@ def test_a_missing_wheel_says_what_to_install(empty: Path, monkeypatch: pytest.M
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to hand the server to another user")
 def test_as_root_the_server_runs_as_somebody_else(root: Path) -> None:
     with EmbeddedPostgres(root, settings=FAST):
-        assert Path(f"/proc/{postmaster(root)}").stat().st_uid != 0
+        assert Path(f"/proc/{postmaster_of(root)}").stat().st_uid != 0

@@ -152,6 +152,28 @@ async def test_a_wrong_password_is_a_matter_of_settings(database: Database) -> N
             raise AssertionError("opened")
 
 
+async def test_a_database_that_is_not_utf8_is_refused(postgres: Server) -> None:
+    async with connected(postgres.admin_dsn) as admin:
+        await admin.execute(
+            "create database reef_latin1 template template0 encoding 'LATIN1' "
+            "locale_provider libc locale 'C'"
+        )
+        try:
+            with pytest.raises(SettingsError, match="encoded in LATIN1"):
+                await migrate(postgres.dsn("reef_latin1"))
+        finally:
+            await admin.execute("drop database reef_latin1")
+
+
+async def test_a_user_without_the_rights_is_told_which(database: Database, empty: Database) -> None:
+    with pytest.raises(SettingsError, match="permission denied"):
+        await migrate(empty.service_dsn)
+
+
+async def test_a_migrated_database_takes_no_rights_to_find_up_to_date(database: Database) -> None:
+    await migrate(database.service_dsn)
+
+
 @pytest.mark.parametrize("password", ["", "zwölf", "line\nbreak"])
 async def test_a_password_that_clients_spell_differently_is_refused(
     database: Database, password: str

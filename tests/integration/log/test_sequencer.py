@@ -255,7 +255,7 @@ async def test_a_server_that_hangs_is_given_up_after_the_same_patience(
 ) -> None:
     async with EventLog.open(database.service_dsn, patience_s=0.3) as log:
         async with head_locked(database, owner):
-            with pytest.raises(LogUnavailable, match="did not answer"):
+            with pytest.raises(LogUnavailable, match="did not take it"):
                 await log.append(held())
         assert (await log.append(held())).position >= 1
 

@@ -258,3 +258,15 @@ def test_a_node_report_is_kept_as_the_nodes_last_word(world: World) -> None:
         node_id="n1", release_id="00" * 32, channel=CHANNEL, serial=9, canary_difference="0.0"
     )
     assert world.attack(stranger) == ["unknown-release"]
+
+
+def test_a_blob_damaged_on_this_machine_alone_stops_the_fold_instead_of_changing_the_state(
+    world: World,
+) -> None:
+    world.create_scenario()
+    digest = world.scenario.policy.policy.suite
+    stored = next(world.blobs.root.rglob(digest[2:]))
+    stored.chmod(0o600)
+    stored.write_bytes(stored.read_bytes()[:-1] + b"?")
+    with pytest.raises(InvalidEvent, match="cannot be checked"):
+        world.replayed()

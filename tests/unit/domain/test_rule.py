@@ -210,6 +210,17 @@ def test_a_gate_is_not_called_stale_while_the_pointer_rests(world: World) -> Non
     assert world.decide(gate) == "passed"
 
 
+def test_a_gate_that_has_ended_is_not_called_stale_afterwards(world: World) -> None:
+    r1 = world.release()
+    world.release()
+    decided = world.gate(world.admitted(), "---")
+    position = world.rollback(r1)
+    assert world.attack(ev.GateStale(gate_id=decided, pointer_position=position)) == ["gate-closed"]
+    unknown = ev.GateStale(gate_id=world.new_id(), pointer_position=position)
+    assert world.attack(unknown) == ["unknown-gate"]
+    assert world.gate_of(decided).outcome == "failed"
+
+
 # Clause 4: nothing behind the release is revoked, and the scenario is not held
 
 
@@ -981,6 +992,7 @@ def test_a_revocation_of_the_serving_release_does_not_move_the_pointer_by_itself
     r2 = world.release()
     world.revoke_release(r2)
     assert world.serving == r2
+    assert world.attack(ev.ReleaseRevoked(release_id=r2, reason="again")) == ["revoked"]
     world.rollback(r1)
     assert world.attack(world.rollback_data(r2)) == ["revoked"]
 

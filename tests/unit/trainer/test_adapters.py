@@ -38,7 +38,7 @@ def digests(directory: Path) -> dict[str, str]:
 def peft_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """An adapter's directory, and the adapted model as peft computes it."""
     out = tmp_path_factory.mktemp("adapter") / "adapter"
-    return out, make_adapter(ORIGIN, out, size=0.2)
+    return out, make_adapter(ORIGIN, out, size=0.2, named="f" * 64)
 
 
 @pytest.fixture

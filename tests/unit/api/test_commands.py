@@ -1,0 +1,157 @@
+"""What a refused command becomes: not found, a conflict, or a refusal; and races."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reef_release.api.commands import Commands
+from reef_release.domain import events as ev
+from reef_release.domain.reasons import Reason
+from reef_release.errors import BadRequest, Conflict, InvalidEvent, NotFound, Refused, Unavailable
+from reef_release.log import Appended, NewEvent, RuleRefused, StoredEvent, VersionConflict
+from reef_release.projections.live import LiveState
+from reef_release.projections.replay import ReplayChecks
+from tests.world import World
+
+pytestmark = pytest.mark.anyio
+
+HOLD = ev.ScenarioHeld(reason="a look")
+
+
+class MemoryLog:
+    """The log of a world, as the live state and the commands see it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rivals: list[ev.EventData] = []
+        self.refusal: list[Reason] = []
+
+    async def append(self, event: NewEvent) -> Appended:
+        if self.refusal:
+            raise RuleRefused("refused", reasons=self.refusal)
+        if self.rivals:
+            self.world.append_raw(self.rivals.pop(0))
+        version = self.world.state.versions.get((event.scenario, event.stream), 0)
+        if event.expected_version != version:
+            raise VersionConflict("moved", version=version)
+        data = ev.decode_data(event.type, event.schema_version, event.data)
+        position = self.world.append_raw(
+            data, scenario=event.scenario, actor=event.actor, event_id=event.event_id
+        )
+        return Appended(
+            position=position, version=version + 1, recorded_at=self.world.time(), duplicate=False
+        )
+
+    async def read(self, after: int = -1, limit: int = 1000) -> list[StoredEvent]:
+        bodies = self.world.bodies[after + 1 : after + 1 + limit]
+        return [StoredEvent(position, body) for position, body in enumerate(bodies, after + 1)]
+
+    async def subscribe(self, after: int = -1) -> AsyncIterator[list[StoredEvent]]:
+        while True:
+            page = await self.read(after)
+            if page:
+                after = page[-1].position
+                yield page
+            await anyio.sleep(0.001)
+
+
+@asynccontextmanager
+async def service(world: World) -> AsyncIterator[tuple[Commands, MemoryLog, LiveState]]:
+    log = MemoryLog(world)
+    checks = ReplayChecks(world.anchor, world.blobs)
+    async with LiveState.follow(log, checks) as live:  # type: ignore[arg-type]
+        yield Commands(log, live), log, live  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.create_scenario()
+    return world
+
+
+async def test_an_append_returns_once_it_is_folded(world: World) -> None:
+    async with service(world) as (commands, _, live):
+        appended, event_id = await commands.append("operator", world.scenario_name, HOLD)
+        assert live.state.position == appended.position
+        assert live.state.scenarios[world.scenario_name].held_reason == "a look"
+    event = world.last("scenario.held")
+    assert (event.envelope.event_id, event.envelope.actor) == (event_id, "operator")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "data", "kind"),
+    [
+        ("homewrok", HOLD, NotFound),
+        ("homework", ev.CandidateRevoked(candidate_id="0" * 64, reason="x"), NotFound),
+        ("homework", ev.ReleaseRevoked(release_id="0" * 64, reason="x"), NotFound),
+        ("_", ev.KeyRevoked(key_id="0" * 64, role="gate", reason="x"), NotFound),
+        ("homework", ev.ScenarioResumed(reason="x"), Conflict),
+        (
+            "homework",
+            ev.ReleaseRolledBack(release_id="0" * 64, channel="stable", reason="x"),
+            Refused,
+        ),
+        ("_", HOLD, Refused),
+        ("homework", ev.ScenarioHeld(reason="x" * 60_001), BadRequest),
+    ],
+)
+async def test_a_refusal_is_the_error_that_fits_its_reasons(
+    world: World, scenario: str, data: ev.EventData, kind: type[Exception]
+) -> None:
+    before = list(world.bodies)
+    async with service(world) as (commands, _, _live):
+        with pytest.raises(kind) as refused:
+            await commands.append("operator", scenario, data)
+        assert type(refused.value) is kind
+    assert world.bodies == before
+
+
+async def test_a_race_is_decided_again_on_what_the_rival_wrote(world: World) -> None:
+    async with service(world) as (commands, log, _):
+        log.rivals = [HOLD]
+        with pytest.raises(Conflict) as lost:
+            await commands.append("operator", world.scenario_name, HOLD)
+        assert [reason.code for reason in lost.value.reasons] == ["held"]
+        log.rivals = [world.policy_data(name="another"), world.policy_data(name="a third")]
+        appended, _ = await commands.append(
+            "operator", world.scenario_name, ev.ScenarioResumed(reason="mine")
+        )
+    assert world.scenario.held_reason is None
+    assert appended.position == world.head
+
+
+async def test_a_rule_that_only_the_database_knows_refuses_too(world: World) -> None:
+    async with service(world) as (commands, log, _):
+        for code, kind in (("unknown-gate", NotFound), ("held", Conflict), ("other-base", Refused)):
+            log.refusal = [Reason(code=code, message="the database says so")]
+            with pytest.raises(kind):
+                await commands.append("operator", world.scenario_name, HOLD)
+
+
+async def test_nothing_is_appended_once_the_fold_has_stopped(world: World) -> None:
+    async with service(world) as (commands, _, live):
+        live.broken = InvalidEvent("an event of another form")
+        with pytest.raises(Unavailable, match="another form"):
+            await commands.append("operator", world.scenario_name, HOLD)
+    assert world.scenario.held_reason is None
+
+
+async def test_a_fold_that_meets_a_defect_says_so_instead_of_stopping_silently(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with service(world) as (commands, _, live):
+
+        def defect(_: bytes) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(live.fold, "apply", defect)
+        with pytest.raises(Unavailable):
+            await commands.append("operator", world.scenario_name, HOLD)
+        assert live.broken is not None
+        assert "ZeroDivisionError" in live.broken.detail
