@@ -26,6 +26,7 @@ from reef_release.domain.state import (
     State,
 )
 from reef_release.domain.suite import draw
+from reef_release.domain.traffic.effects import TRAFFIC_EFFECTS
 
 __all__ = ["EFFECTS"]
 
@@ -292,4 +293,5 @@ EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], None]] =
     ev.ReleaseRevoked: _release_revoked,
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
+    **TRAFFIC_EFFECTS,
 }

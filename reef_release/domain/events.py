@@ -8,17 +8,43 @@ could compute another pointer than everybody else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from reef_release.domain.canonical import canonical_json, is_canonical, parse_json
+from reef_release.domain.event_data import EventData
 from reef_release.domain.reasons import Reason
+from reef_release.domain.traffic.events import (
+    TRAFFIC_EVENTS,
+    BatchClaimed,
+    BatchFormed,
+    BatchReleased,
+    BatchSample,
+    InteractionFailed,
+    InteractionRecorded,
+    JudgeRecord,
+    JudgeResumed,
+    JudgeSuspended,
+    ReportReceived,
+    SampleRefused,
+    SessionExpired,
+    SignalAlarmCleared,
+    SignalAlarmRaised,
+    TurnBound,
+    TurnJudged,
+    TurnJudgingFailed,
+    TurnUnbound,
+)
 from reef_release.errors import BadRequest, InvalidEvent
 
 __all__ = [
     "EVENT_TYPES",
     "GLOBAL",
+    "BatchClaimed",
+    "BatchFormed",
+    "BatchReleased",
+    "BatchSample",
     "CandidateAdmitted",
     "CandidateRefused",
     "CandidateRevoked",
@@ -36,6 +62,11 @@ __all__ = [
     "GatePassed",
     "GateStale",
     "GateTrial",
+    "InteractionFailed",
+    "InteractionRecorded",
+    "JudgeRecord",
+    "JudgeResumed",
+    "JudgeSuspended",
     "KeyAdded",
     "KeyRevoked",
     "NodeLoaded",
@@ -45,10 +76,19 @@ __all__ = [
     "ReleaseRevoked",
     "ReleaseRolledBack",
     "ReleaseSigned",
+    "ReportReceived",
     "RootRotated",
+    "SampleRefused",
     "ScenarioCreated",
     "ScenarioHeld",
     "ScenarioResumed",
+    "SessionExpired",
+    "SignalAlarmCleared",
+    "SignalAlarmRaised",
+    "TurnBound",
+    "TurnJudged",
+    "TurnJudgingFailed",
+    "TurnUnbound",
     "Upcaster",
     "VerdictRecord",
     "decode",
@@ -58,13 +98,6 @@ __all__ = [
 
 GLOBAL = "_"
 """The scenario of events that belong to the whole service: keys, roots, checkpoints."""
-
-
-class EventData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all event data; `TYPE` is the wire name, `SCHEMA_VERSION` what is written now."""
-
-    TYPE: ClassVar[str] = ""
-    SCHEMA_VERSION: ClassVar[int] = 1
 
 
 class RootRotated(EventData, frozen=True, kw_only=True):
@@ -327,35 +360,36 @@ class NodeRefused(EventData, frozen=True, kw_only=True):
     reasons: list[Reason]
 
 
+_RELEASE_EVENTS: tuple[type[EventData], ...] = (
+    RootRotated,
+    KeyAdded,
+    KeyRevoked,
+    CheckpointPublished,
+    ScenarioCreated,
+    PolicyChanged,
+    ScenarioHeld,
+    ScenarioResumed,
+    CandidateSubmitted,
+    CandidateAdmitted,
+    CandidateRefused,
+    CandidateRevoked,
+    GateOpened,
+    GateTrial,
+    GatePassed,
+    GateFailed,
+    GateInconclusive,
+    GateErrored,
+    GateStale,
+    ReleaseSigned,
+    ReleasePromoted,
+    ReleaseRolledBack,
+    ReleaseRevoked,
+    NodeLoaded,
+    NodeRefused,
+)
+
 EVENT_TYPES: Mapping[str, type[EventData]] = {
-    kind.TYPE: kind
-    for kind in (
-        RootRotated,
-        KeyAdded,
-        KeyRevoked,
-        CheckpointPublished,
-        ScenarioCreated,
-        PolicyChanged,
-        ScenarioHeld,
-        ScenarioResumed,
-        CandidateSubmitted,
-        CandidateAdmitted,
-        CandidateRefused,
-        CandidateRevoked,
-        GateOpened,
-        GateTrial,
-        GatePassed,
-        GateFailed,
-        GateInconclusive,
-        GateErrored,
-        GateStale,
-        ReleaseSigned,
-        ReleasePromoted,
-        ReleaseRolledBack,
-        ReleaseRevoked,
-        NodeLoaded,
-        NodeRefused,
-    )
+    kind.TYPE: kind for kind in (*_RELEASE_EVENTS, *TRAFFIC_EVENTS)
 }
 
 

@@ -15,6 +15,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.merkle import MerkleTree
 from reef_release.domain.policy import Policy
 from reef_release.domain.reasons import Reason
+from reef_release.domain.traffic.records import Traffic
 
 __all__ = [
     "Candidate",
@@ -151,6 +152,7 @@ class Scenario:
     releases: dict[str, Release] = field(default_factory=dict)
     pointers: dict[str, list[Pointer]] = field(default_factory=dict)
     nodes: dict[str, Loaded] = field(default_factory=dict)
+    traffic: Traffic = field(default_factory=Traffic)
 
     @property
     def policy(self) -> PolicyInForce:

@@ -23,6 +23,7 @@ from reef_release.domain.rule import (
 )
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.suite import sampling_seed
+from reef_release.domain.traffic.rules import TRAFFIC_VALIDATORS, traffic_stream_of
 from reef_release.domain.weights import candidate_id, digests_by_path
 
 __all__ = ["VALIDATORS", "stream_of"]
@@ -53,7 +54,7 @@ def stream_of(data: EventData) -> str:
         case ev.NodeLoaded() | ev.NodeRefused():
             return f"node/{data.node_id}"
         case _:
-            return "scenario"
+            return traffic_stream_of(data) or "scenario"
 
 
 def _no(code: str, message: str, where: str = "") -> Reason:
@@ -377,4 +378,5 @@ VALIDATORS: dict[type[EventData], Callable[..., list[Reason]]] = {
     ev.ReleaseRevoked: _release_revoked,
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
+    **TRAFFIC_VALIDATORS,
 }

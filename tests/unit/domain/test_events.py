@@ -101,6 +101,69 @@ EXAMPLES: list[tuple[EventData, str]] = [
     ),
     (ev.NodeRefused(node_id="n", release_id=None, channel="stable", reasons=[REASON]), "node/n"),
 ]
+AT = "2026-01-02T03:04:05.000006Z"
+CALL: dict[str, Any] = {
+    "interaction_id": "c",
+    "at": AT,
+    "tag": "s-1",
+    "turn_type": "main",
+    "model": "tiny",
+    "release_id": DIGEST,
+    "body": DIGEST,
+    "size_bytes": 9,
+}
+JUDGE = ev.JudgeRecord(model="tiny", prompt_digest=DIGEST, settings={"votes": "3"})
+PROBES: dict[str, Any] = {"judge": JUDGE, "asked": 20, "right": 15}
+EXAMPLES += [
+    (
+        ev.InteractionRecorded(**CALL, finish_reason="stop", token_count=2, token_fault=None),
+        "session/c",
+    ),
+    (ev.InteractionFailed(**CALL, error="timed-out", status=None), "session/c"),
+    (
+        ev.TurnBound(interaction_id="c", session_id="a", follows="b", method="tag", replaces=None),
+        "session/c",
+    ),
+    (
+        ev.TurnUnbound(
+            interaction_id="c", session_id="c", kind="main", reason="first-call", replaces=None
+        ),
+        "session/c",
+    ),
+    (ev.SessionExpired(session_id="a", last_at=AT, turn_count=2), "session/a"),
+    (ev.SignalAlarmRaised(reason="first-call", unbound=9), "session/signal"),
+    (ev.SignalAlarmCleared(reason="first-call"), "session/signal"),
+    (
+        ev.TurnJudged(
+            turn_id="b",
+            score=-1,
+            about=1,
+            target="a",
+            votes=DIGEST,
+            hints=[DIGEST],
+            valid=2,
+            asked=3,
+            judge=JUDGE,
+        ),
+        "turn/b",
+    ),
+    (ev.TurnJudgingFailed(turn_id="b", attempt=1, error="away", judge=JUDGE), "turn/b"),
+    (ev.ReportReceived(turn_id="b", score="0.5", feedback=DIGEST), "turn/b"),
+    (ev.SampleRefused(turn_id="b", target="a", reason="stale"), "turn/b"),
+    (ev.JudgeSuspended(**PROBES), "judge"),
+    (ev.JudgeResumed(**PROBES), "judge"),
+    (
+        ev.BatchFormed(
+            batch_id="x",
+            channel="stable",
+            release_id=DIGEST,
+            samples=[ev.BatchSample(turn_id="b", target="a", release_id=DIGEST)],
+        ),
+        "batch/x",
+    ),
+    (ev.BatchClaimed(batch_id="x", lease_id="l", worker="w", lease_s=120), "batch/x"),
+    (ev.BatchReleased(batch_id="x", lease_id="l", reason="expired"), "batch/x"),
+]
 IDS = [data.TYPE for data, _ in EXAMPLES]
 
 

@@ -1,0 +1,1 @@
+"""Traffic: recorded calls, the turns they become, judgments on them, and batches of samples."""

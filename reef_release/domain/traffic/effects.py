@@ -1,0 +1,232 @@
+"""One effect per event of traffic: how a valid event changes what is known of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reef_release.domain.checks import Checks
+from reef_release.domain.event_data import EventData
+from reef_release.domain.events import Envelope
+from reef_release.domain.state import State
+from reef_release.domain.traffic import events as tv
+from reef_release.domain.traffic.records import Batch, Judged, Session, Traffic, Turn
+from reef_release.domain.traffic.rules import judge_id
+
+__all__ = ["TRAFFIC_EFFECTS"]
+
+_DISSOLVED = frozenset({"stale", "body-missing"})
+
+
+def _traffic(state: State, envelope: Envelope) -> Traffic:
+    return state.scenarios[envelope.scenario].traffic
+
+
+def _interaction(
+    state: State,
+    _checks: Checks,
+    envelope: Envelope,
+    data: tv.InteractionRecorded | tv.InteractionFailed,
+) -> None:
+    traffic = _traffic(state, envelope)
+    answered = data if isinstance(data, tv.InteractionRecorded) else None
+    traffic.turns[data.interaction_id] = Turn(
+        turn_id=data.interaction_id,
+        position=envelope.position,
+        at=data.at,
+        tag=data.tag,
+        release_id=data.release_id,
+        body=data.body,
+        error=data.error if isinstance(data, tv.InteractionFailed) else None,
+        finish_reason=answered.finish_reason if answered else None,
+        token_count=answered.token_count if answered else None,
+        token_fault=answered.token_fault if answered else None,
+    )
+    traffic.order.append(data.interaction_id)
+    traffic.uncorrelated[data.interaction_id] = None
+    traffic.newest_at = max(traffic.newest_at, data.at)
+
+
+def _join(traffic: Traffic, turn: Turn, session_id: str) -> None:
+    turn.session_id = session_id
+    session = traffic.sessions.get(session_id)
+    if session is None:
+        session = Session(session_id=session_id, last_at=turn.at)
+        traffic.sessions[session_id] = session
+    session.calls.append(turn.turn_id)
+    session.last_at = max(session.last_at, turn.at)
+    if not session.expired:
+        traffic.open_sessions.pop(session_id, None)
+        traffic.open_sessions[session_id] = None
+    del traffic.uncorrelated[turn.turn_id]
+
+
+def _judgeable(traffic: Traffic, turn: Turn) -> None:
+    """Let the turn wait for a judge if it can be judged, and no longer if it cannot."""
+    if turn.can_be_judged:
+        traffic.to_judge.setdefault(turn.turn_id)
+    else:
+        traffic.to_judge.pop(turn.turn_id, None)
+
+
+def _turn_bound(state: State, _checks: Checks, envelope: Envelope, data: tv.TurnBound) -> None:
+    traffic = _traffic(state, envelope)
+    turn = traffic.turns[data.interaction_id]
+    _join(traffic, turn, data.session_id)
+    turn.kind = "main"
+    turn.follows = data.follows
+    turn.method = data.method
+    turn.replaces = data.replaces
+    followed = traffic.turns[data.follows]
+    if followed.judged is None:
+        followed.next_id = turn.turn_id
+    _judgeable(traffic, followed)
+    traffic.unbound_run.clear()
+
+
+def _turn_unbound(state: State, _checks: Checks, envelope: Envelope, data: tv.TurnUnbound) -> None:
+    traffic = _traffic(state, envelope)
+    turn = traffic.turns[data.interaction_id]
+    _join(traffic, turn, data.session_id)
+    turn.kind = data.kind
+    turn.reason = data.reason
+    turn.replaces = data.replaces
+    if data.replaces is not None:
+        replaced = traffic.turns[data.replaces]
+        replaced.superseded_by = turn.turn_id
+        _judgeable(traffic, replaced)
+    if data.kind == "main":
+        traffic.unbound_run[data.reason] += 1
+
+
+def _session_expired(
+    state: State, _checks: Checks, envelope: Envelope, data: tv.SessionExpired
+) -> None:
+    traffic = _traffic(state, envelope)
+    traffic.sessions[data.session_id].expired = True
+    traffic.open_sessions.pop(data.session_id, None)
+
+
+def _alarm_raised(
+    state: State, _checks: Checks, envelope: Envelope, data: tv.SignalAlarmRaised
+) -> None:
+    _traffic(state, envelope).alarm = data.reason
+
+
+def _alarm_cleared(
+    state: State, _checks: Checks, envelope: Envelope, _data: tv.SignalAlarmCleared
+) -> None:
+    _traffic(state, envelope).alarm = None
+
+
+def _turn_judged(state: State, _checks: Checks, envelope: Envelope, data: tv.TurnJudged) -> None:
+    traffic = _traffic(state, envelope)
+    turn = traffic.turns[data.turn_id]
+    judge = judge_id(data.judge)
+    turn.judged = Judged(
+        position=envelope.position,
+        event_id=envelope.event_id,
+        judge_id=judge,
+        score=data.score,
+        about=data.about,
+        target=data.target,
+        votes=data.votes,
+        hints=tuple(data.hints),
+        valid=data.valid,
+        asked=data.asked,
+        by_suspended=judge in traffic.suspended,
+    )
+    traffic.to_judge.pop(turn.turn_id, None)
+    if data.target is not None and (data.score != 0 or data.hints):
+        traffic.samples[turn.turn_id] = None
+
+
+def _judging_failed(
+    state: State, _checks: Checks, envelope: Envelope, data: tv.TurnJudgingFailed
+) -> None:
+    traffic = _traffic(state, envelope)
+    turn = traffic.turns[data.turn_id]
+    turn.failures = data.attempt
+    turn.failed_at = envelope.recorded_at
+    _judgeable(traffic, turn)
+
+
+def _report(state: State, _checks: Checks, envelope: Envelope, data: tv.ReportReceived) -> None:
+    _traffic(state, envelope).turns[data.turn_id].report = (data.score, data.feedback)
+
+
+def _sample_refused(
+    state: State, _checks: Checks, envelope: Envelope, data: tv.SampleRefused
+) -> None:
+    traffic = _traffic(state, envelope)
+    traffic.turns[data.turn_id].refused = data.reason
+    del traffic.samples[data.turn_id]
+
+
+def _judge_suspended(
+    state: State, _checks: Checks, envelope: Envelope, data: tv.JudgeSuspended
+) -> None:
+    _traffic(state, envelope).suspended[judge_id(data.judge)] = envelope.position
+
+
+def _judge_resumed(
+    state: State, _checks: Checks, envelope: Envelope, data: tv.JudgeResumed
+) -> None:
+    del _traffic(state, envelope).suspended[judge_id(data.judge)]
+
+
+def _batch_formed(state: State, _checks: Checks, envelope: Envelope, data: tv.BatchFormed) -> None:
+    traffic = _traffic(state, envelope)
+    traffic.batches[data.batch_id] = Batch(formed=data, position=envelope.position)
+    traffic.open_batches[data.batch_id] = None
+    for sample in data.samples:
+        traffic.turns[sample.turn_id].batch_id = data.batch_id
+        traffic.turns[sample.target].used_by = sample.turn_id
+        del traffic.samples[sample.turn_id]
+
+
+def _batch_claimed(
+    state: State, _checks: Checks, envelope: Envelope, data: tv.BatchClaimed
+) -> None:
+    batch = _traffic(state, envelope).batches[data.batch_id]
+    batch.claims += batch.lease_id is None
+    batch.lease_id = data.lease_id
+    batch.worker = data.worker
+    batch.claimed_at = envelope.recorded_at
+    batch.lease_s = data.lease_s
+
+
+def _batch_released(
+    state: State, _checks: Checks, envelope: Envelope, data: tv.BatchReleased
+) -> None:
+    traffic = _traffic(state, envelope)
+    batch = traffic.batches[data.batch_id]
+    batch.lease_id = batch.worker = batch.claimed_at = None
+    if data.reason not in _DISSOLVED:
+        return
+    batch.ended = data.reason
+    del traffic.open_batches[data.batch_id]
+    for sample in batch.formed.samples:
+        traffic.turns[sample.turn_id].batch_id = None
+        traffic.turns[sample.target].used_by = None
+        traffic.samples[sample.turn_id] = None
+
+
+TRAFFIC_EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], None]] = {
+    tv.InteractionRecorded: _interaction,
+    tv.InteractionFailed: _interaction,
+    tv.TurnBound: _turn_bound,
+    tv.TurnUnbound: _turn_unbound,
+    tv.SessionExpired: _session_expired,
+    tv.SignalAlarmRaised: _alarm_raised,
+    tv.SignalAlarmCleared: _alarm_cleared,
+    tv.TurnJudged: _turn_judged,
+    tv.TurnJudgingFailed: _judging_failed,
+    tv.ReportReceived: _report,
+    tv.SampleRefused: _sample_refused,
+    tv.JudgeSuspended: _judge_suspended,
+    tv.JudgeResumed: _judge_resumed,
+    tv.BatchFormed: _batch_formed,
+    tv.BatchClaimed: _batch_claimed,
+    tv.BatchReleased: _batch_released,
+}

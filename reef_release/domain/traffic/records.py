@@ -1,0 +1,149 @@
+"""What the log says of a scenario's traffic: turns, sessions, judges and batches.
+
+Of each call one small record without any text stays; what is open (sessions, turns that wait
+for a judge, samples that wait for a batch) is listed apart, so that no step reads everything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from reef_release.domain.traffic.events import BatchFormed
+
+__all__ = ["ALARM_AFTER", "MAX_JUDGING_FAILURES", "Batch", "Judged", "Session", "Traffic", "Turn"]
+
+ALARM_AFTER = 9
+"""So many main calls in a row that bind to nothing raise the alarm."""
+MAX_JUDGING_FAILURES = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Judged:
+    """The judgment on a turn."""
+
+    position: int
+    event_id: str
+    judge_id: str
+    score: int
+    about: int
+    target: str | None
+    votes: str
+    hints: tuple[str, ...]
+    valid: int
+    asked: int
+    by_suspended: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """One recorded call; `kind` None until it is correlated.
+
+    `next_id` is the call that reacts to its reply, `superseded_by` the one that took its place.
+    """
+
+    turn_id: str
+    position: int
+    at: str
+    tag: str | None
+    release_id: str | None
+    body: str
+    error: str | None
+    finish_reason: str | None
+    token_count: int | None
+    token_fault: str | None
+    kind: str | None = None
+    session_id: str | None = None
+    follows: str | None = None
+    method: str | None = None
+    reason: str | None = None
+    replaces: str | None = None
+    next_id: str | None = None
+    superseded_by: str | None = None
+    judged: Judged | None = None
+    failures: int = 0
+    failed_at: str | None = None
+    report: tuple[str | None, str | None] | None = None
+    refused: str | None = None
+    batch_id: str | None = None
+    used_by: str | None = None
+    """The judged turn whose sample trains this turn's reply, from `batch.formed` on."""
+
+    @property
+    def can_be_judged(self) -> bool:
+        """Whether it is a completed turn: answered, in its place, with a reaction to it."""
+        return (
+            self.next_id is not None
+            and self.error is None
+            and self.superseded_by is None
+            and self.judged is None
+            and self.failures < MAX_JUDGING_FAILURES
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One conversation: its calls in order, retries and side calls included."""
+
+    session_id: str
+    last_at: str
+    calls: list[str] = field(default_factory=list)
+    expired: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """A batch; `lease_id` None while nobody has it, `ended` says why it is no more."""
+
+    formed: BatchFormed
+    position: int
+    lease_id: str | None = None
+    worker: str | None = None
+    claimed_at: str | None = None
+    lease_s: int = 0
+    claims: int = 0
+    ended: str | None = None
+
+
+@dataclass(kw_only=True)
+class Traffic:
+    """Everything that the log says of a scenario's traffic."""
+
+    turns: dict[str, Turn] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
+    """The ids of all calls as they came."""
+    uncorrelated: dict[str, None] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+    open_sessions: dict[str, None] = field(default_factory=dict)
+    """The ids of sessions that are not expired, the longest silent one first."""
+    newest_at: str = ""
+    to_judge: dict[str, None] = field(default_factory=dict)
+    samples: dict[str, None] = field(default_factory=dict)
+    """Judged turns with something to train that are in no batch and were not refused."""
+    batches: dict[str, Batch] = field(default_factory=dict)
+    open_batches: dict[str, None] = field(default_factory=dict)
+    suspended: dict[str, int] = field(default_factory=dict)
+    """Judges whose scores feed no batch, with the position since when."""
+    unbound_run: Counter[str] = field(default_factory=Counter)
+    """The main calls since the last binding, by the reason that each bound to nothing."""
+    alarm: str | None = None
+
+    def ancestors(self, turn: Turn) -> Iterator[Turn]:
+        """The turns before *turn* in its conversation, newest first."""
+        seen = {turn.turn_id}
+        while (before := self._before(turn)) is not None and before.turn_id not in seen:
+            seen.add(before.turn_id)
+            yield before
+            turn = before
+
+    def _before(self, turn: Turn) -> Turn | None:
+        seen = {turn.turn_id}
+        while turn.follows is None:
+            # What took another turn's place continues what that one continued.
+            replaced = self.turns.get(turn.replaces or "")
+            if replaced is None or replaced.turn_id in seen:
+                return None
+            seen.add(replaced.turn_id)
+            turn = replaced
+        return self.turns.get(turn.follows)
