@@ -234,7 +234,7 @@ def main() -> None:
         return
     root = Path(tempfile.mkdtemp(prefix="reef-bench-"))
     try:
-        measure(root, *((1, 1.0) if given.short else (3, 2.0)))
+        measure(root, *((1, 1.0) if given.short else (3, 1.5)))
     finally:
         shutil.rmtree(root)
 
