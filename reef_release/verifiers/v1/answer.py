@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 
@@ -49,6 +50,7 @@ _NEXT_PROBLEM = re.compile(
     re.I,
 )
 _REACH_CHARS = 5_000
+_MAX_PROBLEMS = 20
 
 
 def read_final_answer(reply: str) -> FinalAnswer:
@@ -82,11 +84,14 @@ def _quote(text: str, claim: Claim) -> str:
 
 
 def _first_problem_only(text: str, claims: list[Claim]) -> tuple[str, list[Claim]]:
-    # A model that goes on with another problem has answered this one before.
-    following = _NEXT_PROBLEM.search(text, claims[0].end if claims else 0)
-    if following is None or not (claims or conclude(text[: following.start()]).number):
-        return text, claims
-    return text[: following.start()], [c for c in claims if c.end <= following.start()]
+    # A model that goes on with another problem has answered this one before: by a claim, or in
+    # prose after some calculation. A problem that is merely restated is no other problem.
+    for following in islice(_NEXT_PROBLEM.finditer(text), _MAX_PROBLEMS):
+        before = [claim for claim in claims if claim.end <= following.start()]
+        head = text[: following.start()]
+        if before or ("=" in head and conclude(head).number is not None):
+            return head, before
+    return text, claims
 
 
 def _works_on(text: str, claim: Claim) -> bool:

@@ -112,8 +112,7 @@ def numeral_of(terms: Sequence[Term]) -> Number | None:
         return terms[0]
     if "/" in terms:
         cut = terms.index("/")
-        over, under = _unwrapped(terms[:cut]), _unwrapped(terms[cut + 1 :])
-        fraction = len(over) == len(under) == 1 and all(map(_is_plain, (over[0], under[0])))
+        fraction = all(map(_is_signed, (terms[:cut], terms[cut + 1 :])))
         value = evaluate(terms, percent=True) if fraction else None
         return None if value is None else Number(value=value)
     tail = list(terms[2:]) if len(terms) > 3 and terms[1] == "*" and _is_plain(terms[0]) else terms
@@ -125,6 +124,13 @@ def numeral_of(terms: Sequence[Term]) -> Number | None:
             value = evaluate(terms, percent=True) if signed else None
             return None if value is None else Number(value=value)
     return None
+
+
+def _is_signed(terms: Sequence[Term]) -> bool:
+    terms = _unwrapped(terms)
+    if terms and terms[0] in ("neg", "pos"):
+        terms = terms[1:]
+    return len(terms) == 1 and _is_plain(terms[0])
 
 
 def _is_plain(term: Term) -> bool:

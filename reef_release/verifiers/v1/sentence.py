@@ -50,7 +50,8 @@ _RESULT_VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|(?:makes?|gives?|leaves?)(?: \w{1,15})?|gets?|needs?"
     r"|costs?|pays?|paid|earns?|earned|totals?|equals?|receives?|spends?"
     r"|spent|saves?|saved"
-    r"|owes?|left with|comes? (?:out )?to|total of)\s+(?:about |exactly |only |just |a total of |now )?[$€£]?$",
+    r"|owes?|left with|comes? (?:out )?to|total of)\s+"
+    r"(?:about |exactly |only |just |a total of |now )?[$€£]?$",
     re.I,
 )
 _THEN = re.compile(r"\b(?:so|therefore|thus|hence|then|leaving|which means|meaning|giving)\b", re.I)

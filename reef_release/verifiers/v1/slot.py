@@ -57,6 +57,7 @@ _OR = re.compile(
     r"|might (?:also )?be|may (?:also )?be|else)\b|±",
     re.I,
 )
+_WORD_REST = re.compile(r"[0-9A-Za-z.,_]{0,1100}")
 _JOINTS = frozenset({",", ";", "/", "-", ".", "and", "also", "to", "through", "or"})
 _POWERS = frozenset({"squared", "cubed", "factorial"})
 _VARIABLES = frozenset("xyzni")
@@ -67,6 +68,8 @@ _BARE_LINE_WORDS = 2
 def sentence_end(text: str, start: int) -> int:
     """Where the sentence or line that contains *start* ends, at most `SLOT_CHARS` later."""
     limit = min(len(text), start + SLOT_CHARS)
+    if rest := _WORD_REST.match(text, limit):
+        limit = rest.end()  # never cut a number in two
     found = _SENTENCE_END.search(text, start, limit)
     return found.start() if found else limit
 

@@ -263,7 +263,6 @@ def test_a_node_report_is_kept_as_the_nodes_last_word(world: World) -> None:
 def test_a_blob_damaged_on_this_machine_alone_stops_the_fold_instead_of_changing_the_state(
     world: World,
 ) -> None:
-    world.create_scenario()
     digest = world.scenario.policy.policy.suite
     stored = next(world.blobs.root.rglob(digest[2:]))
     stored.chmod(0o600)

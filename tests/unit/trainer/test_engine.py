@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from reef_release.errors import BadRequest, Refused, Unavailable
 from trainer.engines.decoding import Token
-from trainer.engines.protocol import Sampling
+from trainer.engines.protocol import Sampling, TimedOut
 from trainer.engines.transformers_engine import TransformersEngine
 from trainer.tiny.degrade import nan_tensor, tampered
 from trainer.tiny.problems import draw_many
@@ -254,3 +254,12 @@ def test_what_no_engine_can_follow_is_refused(engine: TransformersEngine) -> Non
         engine.score([1], [768], 1.0)
     with pytest.raises(BadRequest, match="empty"):
         engine.score([1], [], 1.0)
+
+
+def test_a_reply_that_takes_too_long_is_given_up_and_the_next_is_not(
+    engine: TransformersEngine,
+) -> None:
+    expected = engine.generate(QUESTION, WARM, 1)
+    with pytest.raises(TimedOut, match=r"had 1 tokens after 0\.0 seconds"):
+        engine.generate(QUESTION, WARM, 1, timeout_s=0.0)
+    assert engine.generate(QUESTION, WARM, 1, timeout_s=600.0) == expected

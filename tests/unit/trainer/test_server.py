@@ -15,7 +15,7 @@ import pytest
 
 from reef_release.errors import BadRequest, NotFound, Refused, Unavailable
 from trainer.engines.client import HttpEngine
-from trainer.engines.protocol import Engine, Sampling
+from trainer.engines.protocol import Engine, Sampling, TimedOut
 from trainer.engines.transformers_engine import TransformersEngine
 from trainer.tiny.degrade import nan_tensor, tampered
 from trainer.tiny.problems import draw_many
@@ -291,3 +291,18 @@ def test_the_server_is_a_process_that_ends_at_sigterm(origin: Path) -> None:
     process.send_signal(signal.SIGTERM)
     process.communicate()
     assert process.returncode in (0, -signal.SIGTERM)
+
+
+def test_an_engine_that_does_not_answer_in_time_is_told_from_one_that_is_away() -> None:
+    limits = []
+
+    def late(request: httpx.Request) -> httpx.Response:
+        limits.append(request.extensions["timeout"]["read"])
+        raise httpx.ReadTimeout("too late", request=request)
+
+    with HttpEngine("http://engine", transport=httpx.MockTransport(late)) as engine:
+        with pytest.raises(TimedOut, match=r"within 2\.5 s"):
+            engine.generate(QUESTION, WARM, 1, timeout_s=2.5)
+        with pytest.raises(TimedOut, match=r"within 120\.0 s"):
+            engine.generate(QUESTION, WARM, 1)
+    assert limits == [2.5, 120.0]

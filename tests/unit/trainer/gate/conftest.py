@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,8 +53,10 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """A scenario whose origin is served; no candidate waits."""
+    # No test here pulls the plug, and waiting for the disk would be half of their time.
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
     world = World(tmp_path / "world")
     world.create_scenario()
     world.release()

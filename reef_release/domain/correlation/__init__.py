@@ -1,0 +1,31 @@
+"""Correlation: which earlier call does a call continue?"""
+
+from __future__ import annotations
+
+from reef_release.domain.correlation.calls import (
+    REASONS,
+    Binding,
+    Call,
+    Kind,
+    Message,
+    Method,
+    TurnType,
+)
+from reef_release.domain.correlation.correlator import Correlator
+from reef_release.domain.correlation.memory import Limits
+from reef_release.domain.correlation.tally import Finding, FindingCode, Tally
+
+__all__ = [
+    "REASONS",
+    "Binding",
+    "Call",
+    "Correlator",
+    "Finding",
+    "FindingCode",
+    "Kind",
+    "Limits",
+    "Message",
+    "Method",
+    "Tally",
+    "TurnType",
+]

@@ -1,0 +1,166 @@
+"""The correlator: calls in order of arrival go in, bindings come out.
+
+A state machine without I/O, clock or chance: the same calls give the same bindings, so a rebuild
+from the log repeats them. Scenarios share nothing. The cost of a call is that of hashing its
+request, whatever is open; memory is bounded per scenario by `Limits`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from reef_release.domain.correlation.arrival import Arrival, arrive
+from reef_release.domain.correlation.calls import Binding, Call, Kind
+from reef_release.domain.correlation.evidence import Found, callers_of, find, parents_of
+from reef_release.domain.correlation.memory import Limits, Memory
+from reef_release.domain.correlation.repeats import find_repeat, same_reply
+from reef_release.domain.correlation.tags import Tag
+from reef_release.domain.correlation.tally import Finding, Tally, findings_of
+from reef_release.domain.correlation.turn import Turn
+from reef_release.errors import BadRequest
+
+__all__ = ["Correlator"]
+
+
+class Correlator:
+    """Binds each call to the call that it continues, or says why it binds to none."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._memories: dict[str, Memory] = {}
+        self._tallies: dict[str, Tally] = {}
+
+    def feed(self, call: Call) -> Binding:
+        """Bind the next call; its id must be new. Raises `BadRequest` when `at_s` is no time."""
+        if not math.isfinite(call.at_s):
+            raise BadRequest(f"The time {call.at_s} of call {call.call_id!r} is not finite.")
+        memory = self._memories.get(call.scenario)
+        if memory is None:
+            memory = self._memories[call.scenario] = Memory(self.limits)
+            self._tallies[call.scenario] = Tally()
+        memory.advance(call.at_s)
+        tag = memory.tags.get(call.tag, memory.now_s)
+        followed: Turn | None = None
+        if call.turn_type == "side":
+            binding = _side(call, tag)
+        else:
+            binding, followed = _bind(arrive(call, memory, tag))
+        gap_s = None if followed is None else call.at_s - followed.at_s
+        self._tallies[call.scenario].add(binding, gap_s=gap_s, expiry_s=self.limits.expiry_s)
+        return binding
+
+    def scenarios(self) -> list[str]:
+        """The scenarios of which a call was seen, by name."""
+        return sorted(self._memories)
+
+    def open_sessions(self, scenario: str) -> int:
+        """How many conversations of a scenario are remembered."""
+        memory = self._memories.get(scenario)
+        return 0 if memory is None else len(memory)
+
+    def tally(self, scenario: str) -> Tally:
+        """Counts of a scenario since the beginning."""
+        return self._tallies.get(scenario) or Tally()
+
+    def findings(self, scenario: str) -> list[Finding]:
+        """What a person should know about a scenario's traffic by now."""
+        memory = self._memories.get(scenario)
+        if memory is None:
+            return []
+        tally = self._tallies[scenario]
+        return findings_of(scenario, tally, memory.tags.all(), self.limits.expiry_s)
+
+
+def _side(call: Call, tag: Tag | None) -> Binding:
+    """A side call trains nothing, and nothing can follow it."""
+    session_id = None if tag is None else tag.current
+    return Binding(
+        call_id=call.call_id,
+        session_id=session_id or call.call_id,
+        follows=None,
+        kind="side",
+        method=None,
+        reason="side-call",
+        replaces=None,
+    )
+
+
+def _bind(arrival: Arrival) -> tuple[Binding, Turn | None]:
+    """The binding of a main call, and the turn that it follows."""
+    request = arrival.request
+    if not request.has_reaction:
+        reason = "no-user-turn" if request.prefill is None else "prefill"
+        return _unbound(arrival, reason), None
+    parents, callers = parents_of(arrival), callers_of(arrival)
+    same = list(arrival.memory.index.newest(b"r" + request.identity))
+    repeat = find_repeat(arrival, same=same, parents=parents, callers=callers)
+    if repeat == "ambiguous":
+        return _unbound(arrival, repeat), None
+    if isinstance(repeat, Turn):
+        return _repeated(arrival, repeat, same), None
+    found = find(arrival, parents, callers)
+    if found.turn is None:
+        return _unbound(arrival, found.reason), None
+    return _bound(arrival, found, found.turn), found.turn
+
+
+def _bound(arrival: Arrival, found: Found, followed: Turn) -> Binding:
+    tag = arrival.tag
+    by_its_tag = tag is not None and followed.tag == tag.name
+    if tag is not None and by_its_tag:
+        if found.echoed:
+            arrival.memory.tags.note_echo(tag)
+            by_its_tag = not tag.shared
+        elif arrival.request.answered_ids:
+            arrival.memory.tags.note_at_home(tag)
+    replaces = followed.next_call
+    followed.next_call = arrival.call.call_id
+    arrival.remember(
+        followed.session_id, follows=followed.call_id, echoed=found.echoed, replaces=replaces
+    )
+    return Binding(
+        call_id=arrival.call.call_id,
+        session_id=followed.session_id,
+        follows=followed.call_id,
+        kind="main",
+        method="tag" if by_its_tag else "transcript" if found.exact else "recovery",
+        reason=None,
+        replaces=replaces,
+    )
+
+
+def _repeated(arrival: Arrival, original: Turn, same: list[Turn]) -> Binding:
+    """A retry, or the same request answered otherwise: a turn in the original's place."""
+    known = [each for each in same if each.session_id == original.session_id]
+    nothing_new = arrival.reply is None or any(
+        same_reply(each.reply, arrival.reply) for each in known
+    )
+    if nothing_new:
+        original.doubted |= arrival.tag is None and arrival.request.last < 0
+        arrival.memory.touch(original.session_id)
+    else:
+        arrival.remember(original.session_id, echoed=original.echoed, replaces=original.call_id)
+    kind: Kind = "retry" if nothing_new or original.reply is None else "regeneration"
+    return Binding(
+        call_id=arrival.call.call_id,
+        session_id=original.session_id,
+        follows=None,
+        kind=kind,
+        method=None,
+        reason=kind,
+        replaces=None if nothing_new else original.call_id,
+    )
+
+
+def _unbound(arrival: Arrival, reason: str) -> Binding:
+    call_id = arrival.call.call_id
+    arrival.remember(call_id)
+    return Binding(
+        call_id=call_id,
+        session_id=call_id,
+        follows=None,
+        kind="main",
+        method=None,
+        reason=reason,
+        replaces=None,
+    )

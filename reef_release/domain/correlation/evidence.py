@@ -1,0 +1,144 @@
+"""Which turn a call continues: by the reply that it echoes, else by its tag.
+
+Each look-up reads a bounded number of turns, found by hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from reef_release.domain.correlation.arrival import Arrival
+from reef_release.domain.correlation.choice import choose
+from reef_release.domain.correlation.fit import LEAST_ID, fit
+from reef_release.domain.correlation.index import MOST_FITS
+from reef_release.domain.correlation.normal import Normal
+from reef_release.domain.correlation.repeats import same_reply
+from reef_release.domain.correlation.turn import Turn, id_key, suffix_keys
+
+__all__ = ["Found", "callers_of", "find", "parents_of"]
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn and how it was found, or the reason why there is none."""
+
+    turn: Turn | None = None
+    exact: bool = False
+    echoed: bool = False
+    reason: str = ""
+
+
+def parents_of(arrival: Arrival) -> list[Turn]:
+    """The turns whose transcript this request continues word for word."""
+    stem = arrival.request.stem
+    if arrival.request.echo is None:
+        return []
+    found = list(arrival.memory.index.newest(b"t" + stem))
+    if arrival.tag is not None:
+        found += (each for each in arrival.tag.recent if each.transcript == stem)
+    return _distinct(found)
+
+
+def callers_of(arrival: Arrival) -> list[Turn]:
+    """The turns whose reply made the tool calls that are answered here, and that nothing follows.
+
+    An id of a few characters is given to many calls; it counts under the same tag only.
+    """
+    tag = arrival.call.tag
+    return _distinct(
+        each
+        for identifier in arrival.request.answered_ids
+        for each in arrival.memory.index.newest(id_key(identifier))
+        if each.next_call is None
+        and arrival.may_follow(each)
+        and (each.tag == tag if tag else len(identifier) >= LEAST_ID)
+    )
+
+
+def find(arrival: Arrival, parents: list[Turn], callers: list[Turn]) -> Found:
+    """The turn that a call continues."""
+    if arrival.request.last < 0:
+        return _by_tag(arrival, callers)
+    found = _by_echo(arrival, parents)
+    newest = None if arrival.lane is None else arrival.lane.newest
+    if found.turn is not None or parents or newest is None:
+        return found
+    # Examples that stand before every request echo nobody.
+    return _by_tag(arrival, callers) if newest.stem == arrival.request.stem else found
+
+
+def _by_echo(arrival: Arrival, parents: list[Turn]) -> Found:
+    """The turn whose reply the request echoes."""
+    request, index = arrival.request, arrival.memory.index
+    if request.echo is None:
+        return Found(reason="unknown-reply")
+    crowded = index.count(b"t" + request.stem) > MOST_FITS
+    candidates = parents
+    if not candidates:
+        candidates, crowded = _near(arrival, request.echo)
+    fits = [
+        each
+        for turn in candidates
+        if turn.at_s <= arrival.call.at_s
+        and (each := fit(turn, request, tag=arrival.call.tag)) is not None
+    ]
+    chosen = choose(fits, at_s=arrival.call.at_s, crowded=crowded)
+    if not isinstance(chosen, str):
+        return Found(turn=chosen.turn, exact=chosen.exact, echoed=True)
+    if chosen == "unknown-reply":
+        if crowded:
+            chosen = "ambiguous"
+        elif arrival.memory.was_lost(request.stem):
+            chosen = "expired"
+    return Found(reason=chosen)
+
+
+def _by_tag(arrival: Arrival, callers: list[Turn]) -> Found:
+    """The turn that a call without an echo continues: named by its tool calls, or by the tag."""
+    if callers:
+        return Found(turn=callers[0]) if len(callers) == 1 else Found(reason="ambiguous")
+    tag, lane, at_s = arrival.tag, arrival.lane, arrival.call.at_s
+    if tag is None or lane is None or lane.newest is None or tag.echoing:
+        return Found(reason="first-call")
+    waiting = lane.waiting(at_s)
+    if any(each.role == "tool" for each in arrival.request.news):
+        if len(waiting) == 1:
+            return Found(turn=waiting[0])
+        return Found(reason="ambiguous" if waiting else "unknown-reply")
+    if waiting:
+        return Found(reason="tools-awaited")
+    turn = lane.talking
+    if turn is None or turn.at_s > at_s:
+        return Found(reason="unanswered" if lane.newest.reply is None else "tools-awaited")
+    again = turn.identity == arrival.request.identity and not same_reply(turn.reply, arrival.reply)
+    tags = arrival.memory.tags
+    if tags.believed(tag) or (again and not tags.resending(tag)):
+        return Found(turn=turn)
+    return Found(reason="tag-unproven")
+
+
+def _near(arrival: Arrival, echo: Normal) -> tuple[list[Turn], bool]:
+    """Turns that end alike, and whether there are more of them than were looked at."""
+    index, request = arrival.memory.index, arrival.request
+    found: list[Turn] = []
+    for key in (id_key(each) for each in (*echo.ids, *request.answered_ids)):
+        if index.count(key) <= MOST_FITS:
+            found += index.newest(key)
+    crowded = False
+    for key in suffix_keys(request):
+        if index.count(key) > MOST_FITS:
+            # A shorter end is shared by even more; what a longer one found is all there is.
+            if not found:
+                found += index.newest(key)
+                crowded = True
+            break
+        found += index.newest(key)
+    if arrival.tag is not None:
+        recent = (each for each in arrival.tag.recent if each.reply is not None)
+        found += (each for each in recent if each.reply and each.reply.digest == echo.digest)
+    return _distinct(found), crowded
+
+
+def _distinct(turns: Iterable[Turn]) -> list[Turn]:
+    return list({each.call_id: each for each in turns}.values())

@@ -1,0 +1,140 @@
+"""How well a call continues a turn: the call's transcript laid beside the turn's, end on end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from reef_release.domain.correlation.request import Request
+from reef_release.domain.correlation.system import kinship
+from reef_release.domain.correlation.turn import Turn
+
+__all__ = ["LEAST_ID", "PLENTY", "Fit", "fit", "plausible"]
+
+LEAST_ID = 12
+"""Ids shorter than this (call_0) are given out again and again."""
+PLENTY = 3
+"""So many equal messages in a row, echo included, are no coincidence."""
+_LONG_PAIR = 60
+_LONG_ECHO = 80
+_SHORT_ECHO = 40
+_SUMMARY_MESSAGES = 2
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """What speaks for a turn.
+
+    `matched` messages are equal, echo included; `altered` ones stand in the right place with
+    other words; `left` earlier ones of the call have no counterpart (a summary, an edit).
+    `size` counts the characters of the matched ones.
+    """
+
+    turn: Turn
+    exact: bool
+    ids: bool
+    matched: int
+    altered: int
+    left: int
+    size: int
+    same_tag: bool
+    kin: int
+
+    @property
+    def strength(self) -> tuple[bool, bool, int, int, int, bool, int]:
+        """What decides between two turns; equal strength is no decision."""
+        return (
+            self.exact,
+            self.ids,
+            self.matched,
+            -self.altered,
+            -self.left,
+            self.same_tag,
+            # A clock that ticks between two openings must not decide which of them goes on.
+            min(self.kin, 2),
+        )
+
+
+def fit(turn: Turn, request: Request, *, tag: str | None) -> Fit | None:
+    """How *request* continues *turn*; None if it cannot."""
+    reply, echo = turn.reply, request.echo
+    if reply is None or echo is None:
+        return None
+    exact = turn.transcript == request.stem
+    if not exact and turn.stem == request.stem:
+        # The turn's own request carried these messages already, so none of them is its reply.
+        return None
+    called = {*echo.ids, *request.answered_ids}
+    matched, altered, left, size = _aligned(turn, request)
+    if exact:
+        matched, altered, left = max(matched, request.last + 1), 0, 0
+    return Fit(
+        turn=turn,
+        exact=exact,
+        ids=not called.isdisjoint(reply.ids),
+        matched=matched,
+        altered=altered,
+        left=left,
+        size=size,
+        same_tag=tag is not None and turn.tag == tag,
+        kin=kinship(turn.system, request.system, request.system_text),
+    )
+
+
+def _aligned(turn: Turn, request: Request) -> tuple[int, int, int, int]:
+    """Walk both backwards from the reply; (matched, altered, left, size)."""
+    assert turn.reply is not None
+    matched = altered = size = 0
+    here = request.last
+    if request.body[here].digest == turn.reply.digest:
+        matched, size = 1, request.body[here].size
+    here -= 1
+    back = 1
+    pending = 0
+    while here >= 0 and (there := turn.neighbour(back)) is not None:
+        role, digest = there
+        message = request.body[here]
+        if message.digest == digest:
+            matched, altered, size = matched + 1, altered + pending, size + message.size
+            pending = 0
+            here, back = here - 1, back + 1
+        elif role == "t" and message.role != "tool":
+            # Clients drop old results of tools, and the calls with them.
+            back += 1
+        elif role == "a" and message.role == "user" and _called_tools(turn, back):
+            back += 1
+        elif role == message.role[:1] and role in "ut" and not pending:
+            # Long results are cut, and what was put round a user's words is taken out again.
+            pending = 1
+            here, back = here - 1, back + 1
+        else:
+            break
+    if here < 0 or turn.neighbour(back) is None:
+        altered, pending = altered + pending, 0
+    return matched, altered, here + 1 + pending, size
+
+
+def _called_tools(turn: Turn, back: int) -> bool:
+    """Whether the assistant message *back* places before the reply was answered by tools."""
+    after = turn.neighbour(back - 1)
+    return after is not None and after[0] == "t"
+
+
+def plausible(each: Fit, *, alone: bool) -> bool:
+    """Whether so much fits that it cannot well be chance; *alone*: no other reply is equal."""
+    reply = each.turn.reply
+    assert reply is not None
+    if each.exact:
+        return True
+    if each.ids and any(len(one) >= LEAST_ID for one in reply.ids):
+        return True
+    if each.matched >= PLENTY:
+        return True
+    if each.turn.next_call is not None:
+        # Going back to an answered turn is rare; little evidence is none.
+        return False
+    if each.matched == 2:
+        return each.size >= _LONG_PAIR or not (each.left or each.altered)
+    if each.matched < 1 or not alone:
+        return False
+    if not each.left:
+        return each.size >= _SHORT_ECHO
+    return each.size >= _LONG_ECHO and each.left <= _SUMMARY_MESSAGES

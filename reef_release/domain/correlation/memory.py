@@ -1,0 +1,103 @@
+"""What is open in one scenario: its sessions and turns, bounded in number and by event time.
+
+A session is forgotten when nothing came for `expiry_s`, or when there are too many turns and it
+was silent the longest. Of a session only its last turns are kept. What was forgotten leaves the
+hash of its last transcript behind, so that a call that comes too late is told why it is unbound.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from reef_release.domain.correlation.index import TurnIndex
+from reef_release.domain.correlation.tags import TagBook
+from reef_release.domain.correlation.turn import Turn
+
+__all__ = ["Limits", "Memory", "Session"]
+
+_TURNS_PER_SESSION = 8
+_REMEMBERED_LOSSES = 20_000
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is kept per scenario: by event time, and in turns (about 2 KB each)."""
+
+    expiry_s: float = 3 * 24 * 3600.0
+    max_turns: int = 200_000
+    max_tags: int = 100_000
+
+
+class Session(msgspec.Struct, kw_only=True):
+    """One conversation: its last turns, oldest first."""
+
+    session_id: str
+    last_s: float
+    turns: list[Turn] = msgspec.field(default_factory=list)
+
+
+class Memory:
+    """The open sessions of a scenario, the longest silent one first."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.index = TurnIndex()
+        self.tags = TagBook(limits.max_tags)
+        self.now_s = float("-inf")
+        self.turn_count = 0
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._lost: OrderedDict[bytes, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def advance(self, at_s: float) -> None:
+        """Let event time go on to *at_s* (it never goes back) and forget what expires by it."""
+        self.now_s = max(self.now_s, at_s)
+        before_s = self.now_s - self.limits.expiry_s
+        while self._sessions:
+            session = next(iter(self._sessions.values()))
+            if session.last_s >= before_s:
+                break
+            self._forget(session)
+        self.tags.expire(before_s)
+
+    def add(self, turn: Turn) -> None:
+        """Remember a turn in its session, which begins with it if it is unknown."""
+        session = self._sessions.get(turn.session_id)
+        if session is None:
+            session = Session(session_id=turn.session_id, last_s=self.now_s)
+            self._sessions[turn.session_id] = session
+        session.turns.append(turn)
+        self.index.add(turn)
+        self.turn_count += 1
+        self.touch(turn.session_id)
+        if len(session.turns) > _TURNS_PER_SESSION:
+            self._drop(session.turns.pop(0))
+        while self.turn_count > self.limits.max_turns and len(self._sessions) > 1:
+            self._forget(next(iter(self._sessions.values())))
+
+    def touch(self, session_id: str) -> None:
+        """Note that something came in this session just now."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.last_s = self.now_s
+            self._sessions.move_to_end(session_id)
+
+    def was_lost(self, transcript: bytes) -> bool:
+        """Whether a reply with this transcript was served and forgotten since."""
+        return transcript in self._lost
+
+    def _forget(self, session: Session) -> None:
+        del self._sessions[session.session_id]
+        for turn in session.turns:
+            self._drop(turn)
+
+    def _drop(self, turn: Turn) -> None:
+        self.index.remove(turn)
+        self.turn_count -= 1
+        if turn.transcript is not None:
+            self._lost[turn.transcript] = None
+            if len(self._lost) > _REMEMBERED_LOSSES:
+                self._lost.popitem(last=False)

@@ -1,0 +1,88 @@
+"""Whether a call repeats a request instead of reacting to a reply.
+
+A request with history that comes again is a retry or asks for another answer: a reaction would
+carry the reply. Without history it may also be another user's opening, or, under the tag of a
+client that keeps its history at home, the same words said again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from reef_release.domain.correlation.arrival import Arrival
+from reef_release.domain.correlation.normal import Normal
+from reef_release.domain.correlation.turn import Turn
+
+__all__ = ["find_repeat", "same_reply"]
+
+_AT_ONCE_S = 2.0
+"""Nobody reads an answer and types the same words again so fast."""
+_WATCHDOG_S = 120.0
+"""A client that heard nothing tries again within this."""
+
+_Repeat = Turn | Literal["ambiguous"] | None
+
+
+def same_reply(one: Normal | None, other: Normal | None) -> bool:
+    """Whether the replies are the same; tool calls with other ids are other calls."""
+    if one is None or other is None:
+        return one is other
+    return one.digest == other.digest and (not one.ids or not other.ids or one.ids == other.ids)
+
+
+def find_repeat(
+    arrival: Arrival, *, same: Sequence[Turn], parents: Sequence[Turn], callers: Sequence[Turn]
+) -> _Repeat:
+    """The turn whose request this call repeats, "ambiguous", or None when it is no repeat.
+
+    *same* are turns with an identical request, newest first; *parents* those whose transcript
+    this request continues; *callers* those whose tool calls it answers as the first.
+    """
+    call, tag = arrival.call, arrival.tag
+    alike = [each for each in same if arrival.may_follow(each)]
+    if not alike:
+        return None
+    own = next((each for each in alike if each.tag == call.tag), None)
+    if own is not None and _at_once(arrival, own):
+        return own
+    if parents or alike[0].echoed:
+        return _with_history(arrival, own or alike[0], parents)
+    if own is None:
+        return None
+    sole = tag is not None and not tag.shared
+    if own.reply is None:
+        return own if sole or call.at_s - own.at_s <= _WATCHDOG_S else None
+    if arrival.request.answered_ids:
+        # The same results of the same calls. Some servers give an id again, to a later call.
+        return None if any(each.at_s > own.at_s for each in callers) else own
+    resent = tag is not None and not tag.shared and arrival.memory.tags.resending(tag)
+    return own if resent and tag is not None and tag.recent[-1:] == [own] else None
+
+
+def _at_once(arrival: Arrival, own: Turn) -> bool:
+    """Two users may open alike in the same second, but are not often answered alike."""
+    if arrival.call.at_s - own.at_s > _AT_ONCE_S:
+        return False
+    if arrival.tag is not None and not arrival.tag.shared:
+        return True
+    if own.reply is None or arrival.reply is None:
+        return True
+    return own.reply.whole == arrival.reply.whole
+
+
+def _with_history(arrival: Arrival, newest: Turn, parents: Sequence[Turn]) -> _Repeat:
+    """A twin is another conversation with the same words so far, which nobody has continued."""
+    call = arrival.call
+    twins = [
+        each
+        for each in parents
+        if each.next_call is None and each.call_id != newest.follows and each.at_s <= call.at_s
+    ]
+    if not twins:
+        return newest
+    if call.tag is not None:
+        twin_has_tag = any(each.tag == call.tag for each in twins)
+        if twin_has_tag != (newest.tag == call.tag):
+            return None if twin_has_tag else newest
+    return None if call.at_s - newest.at_s > _WATCHDOG_S else "ambiguous"

@@ -1,0 +1,88 @@
+"""System prompts: whether two calls come from the same agent, though a clock ticks in its prompt.
+
+Kinship is 3 for equal prompts, 2 when they differ in times and dates only, 1 when one continues
+the other or they share whole sentences (a summary or retrieved facts were put in), else 0.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from reef_release.domain.correlation.normal import digest
+
+__all__ = ["NO_SYSTEM", "System", "kinship", "read_system"]
+
+_MONTHS = r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+_MONTHS += r"|sep(?:t|tember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+_DAYS = r"mon(?:day)?|tue(?:s|sday)?|wed(?:nesday)?|thu(?:rs|rsday)?|fri(?:day)?"
+_DAYS += r"|sat(?:urday)?|sun(?:day)?"
+_TIME = re.compile(
+    rf"\b(?:\d{{4}}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:z|[+-]\d\d:?\d\d)?"
+    r"|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?(?:\s?[ap]m)?|\d{1,2}\s?[ap]m"
+    r"|\d{1,4}[/.]\d{1,2}[/.]\d{1,4}|\d{9,}(?:\.\d+)?|\d+\.\d+"
+    rf"|(?:{_MONTHS})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:{_MONTHS})\.?(?:,?\s+\d{{4}})?"
+    rf"|{_DAYS})\b"
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s|\n")
+_DIGITS = re.compile(r"\d+")
+_LEAST_SENTENCE = 12
+_HEAD_SENTENCES, _TAIL_SENTENCES = 8, 4
+
+
+class System(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a system prompt; `outline` are hashes of its first and last sentences.
+
+    `masked` is the digest of its first `length` characters once times are blotted out.
+    """
+
+    exact: bytes
+    masked: bytes
+    length: int
+    outline: tuple[int, ...]
+
+
+NO_SYSTEM = System(exact=b"", masked=b"", length=0, outline=())
+
+
+@lru_cache(maxsize=512)
+def read_system(text: str) -> tuple[System, str]:
+    """The prompt, and its text with times blotted out. A pure function; the cache saves time."""
+    plain = " ".join(text.split())
+    if not plain:
+        return NO_SYSTEM, ""
+    lowered = plain.lower()
+    masked = _TIME.sub("#", lowered)
+    sentences = [" ".join(each.split()) for each in _SENTENCE.split(text.lower())]
+    sentences = [_DIGITS.sub("0", _TIME.sub("#", each)) for each in sentences]
+    sentences = [each for each in sentences if len(each) >= _LEAST_SENTENCE]
+    kept = dict.fromkeys([*sentences[:_HEAD_SENTENCES], *sentences[-_TAIL_SENTENCES:]])
+    system = System(
+        exact=_text_digest(plain),
+        masked=_text_digest(masked),
+        length=len(masked),
+        outline=tuple(int.from_bytes(_text_digest(each)[:8], "big") for each in kept),
+    )
+    return system, masked
+
+
+def kinship(earlier: System, later: System, later_masked: str) -> int:
+    """How surely the two prompts are one agent's, from 0 (another agent) to 3 (equal)."""
+    if earlier.exact == later.exact:
+        return 3
+    if earlier.masked == later.masked:
+        return 2
+    if not earlier.length or not later.length:
+        return 0
+    continued = (
+        earlier.length < later.length
+        and _text_digest(later_masked[: earlier.length]) == earlier.masked
+    )
+    return 1 if continued or not set(earlier.outline).isdisjoint(later.outline) else 0
+
+
+def _text_digest(text: str) -> bytes:
+    return digest(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,165 @@
+"""Session tags: what each has been seen to carry, and whether one can be believed alone.
+
+A tag is the client's word and often wrong: one constant for everybody, one per user, the tag of
+the conversation before. A call that echoes a reply is matched by the echo; its tag only helps.
+A call without an echo is bound by its tag alone, and only when tags are known to be sessions of
+clients that keep their history at home.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from reef_release.domain.correlation.turn import Turn
+
+__all__ = ["Lane", "Tag", "TagBook"]
+
+_RECENT_TURNS = 8
+_LANES = 32
+_TOOL_TURNS = 8
+_SESSIONS = 64
+_PROVEN_TAGS = 2
+_CALLS_PER_TAG = 20
+"""With several tags, none much used and no echo under any of them, tags are sessions."""
+_TOOLS_S = 600.0
+"""A tool call left without results for so long was abandoned."""
+
+
+class Lane(msgspec.Struct, kw_only=True):
+    """One agent's calls under a tag: the turn a user may react to, and those waiting for tools."""
+
+    talking: Turn | None = None
+    calling: list[Turn] = msgspec.field(default_factory=list)
+    newest: Turn | None = None
+
+    def waiting(self, at_s: float) -> list[Turn]:
+        """The turns whose tools have not answered yet."""
+        return [each for each in self.calling if at_s - each.at_s <= _TOOLS_S]
+
+    def add(self, turn: Turn, replaced: str | None) -> None:
+        """Take in the newest turn, which follows its `follows` or comes in place of *replaced*."""
+        gone = {turn.follows, replaced}
+        self.calling = [each for each in self.calling if each.call_id not in gone]
+        self.newest = turn
+        if turn.reply is None:
+            if self.talking is not None and self.talking.call_id in gone:
+                self.talking = None
+        elif turn.reply.calls:
+            self.calling = [*self.calling, turn][-_TOOL_TURNS:]
+            if self.talking is not None and self.talking.call_id in gone:
+                self.talking = None
+        else:
+            self.talking = turn
+
+
+class Tag(msgspec.Struct, kw_only=True):
+    """One session tag. `echoing`: a call under it resent a reply; `at_home`: none needs to."""
+
+    name: str
+    last_s: float
+    calls: int = 0
+    lanes: dict[bytes, Lane] = msgspec.field(default_factory=dict)
+    recent: list[Turn] = msgspec.field(default_factory=list)
+    echoing: bool = False
+    at_home: bool = False
+    sessions: dict[str, None] = msgspec.field(default_factory=dict)
+    openings: int = 0
+    switches: int = 0
+    current: str | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether it carries conversations side by side, or one after another."""
+        return self.switches > 0 or (self.echoing and self.openings > 1)
+
+    def lane(self, agent: bytes) -> Lane:
+        """The lane of the agent with this system prompt."""
+        lane = self.lanes.pop(agent, None) or Lane()
+        self.lanes[agent] = lane
+        if len(self.lanes) > _LANES:
+            del self.lanes[next(iter(self.lanes))]
+        return lane
+
+    def visit(self, session_id: str) -> None:
+        """Note that a call of this conversation came under the tag."""
+        if session_id not in self.sessions:
+            self.openings += 1
+            self.sessions[session_id] = None
+            if len(self.sessions) > _SESSIONS:
+                del self.sessions[next(iter(self.sessions))]
+        elif session_id != self.current:
+            self.switches += 1
+        self.current = session_id
+
+    def add(self, turn: Turn, replaced: str | None) -> None:
+        """Remember a turn under the tag."""
+        self.recent = [*self.recent, turn][-_RECENT_TURNS:]
+        self.lane(turn.system.masked).add(turn, replaced)
+
+
+class TagBook:
+    """The tags of a scenario, the longest silent one first; bounded in number and by age."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tags: OrderedDict[str, Tag] = OrderedDict()
+        self._seen = 0
+        self._calls = 0
+        self.echoes = 0
+        self.at_home = 0
+
+    def __len__(self) -> int:
+        return len(self._tags)
+
+    def all(self) -> list[Tag]:
+        """Every tag remembered."""
+        return list(self._tags.values())
+
+    def get(self, name: str | None, at_s: float) -> Tag | None:
+        """The tag of that name, made when it is new; None for no name."""
+        if not name:
+            return None
+        tag = self._tags.get(name)
+        if tag is None:
+            tag = self._tags[name] = Tag(name=name, last_s=at_s)
+            self._seen += 1
+            if len(self._tags) > self._most:
+                self._tags.popitem(last=False)
+        self._tags.move_to_end(name)
+        tag.last_s = max(tag.last_s, at_s)
+        tag.calls += 1
+        self._calls += 1
+        return tag
+
+    def expire(self, before_s: float) -> None:
+        """Forget the tags that were last used before *before_s*."""
+        while self._tags:
+            name, tag = next(iter(self._tags.items()))
+            if tag.last_s >= before_s:
+                return
+            del self._tags[name]
+
+    def believed(self, tag: Tag) -> bool:
+        """Whether a call without an echo continues what came before under its tag."""
+        if tag.echoing:
+            return False
+        if tag.at_home or self.at_home > self.echoes:
+            return True
+        many = self._seen >= _PROVEN_TAGS and self._calls <= _CALLS_PER_TAG * self._seen
+        return many and self.echoes == 0
+
+    def resending(self, tag: Tag) -> bool:
+        """Whether the client is known to resend its history."""
+        return tag.echoing or (not tag.at_home and self.echoes > self.at_home)
+
+    def note_echo(self, tag: Tag) -> None:
+        """A call under *tag* echoed a reply served under it."""
+        tag.echoing = True
+        self.echoes += 1
+
+    def note_at_home(self, tag: Tag) -> None:
+        """A call under *tag* carried the results of tool calls without the calls."""
+        tag.at_home = True
+        self.at_home += 1
