@@ -1,0 +1,194 @@
+"""Where an answer comes from: one small protocol, and its form over HTTP.
+
+What always holds: a text that comes back is what the model answered, however bad; everything
+else is an error and no answer. An `Unavailable` says that nobody could be asked (no connection,
+a time-out, 408, 429, 5xx, an answer of another protocol) and may be over later; a `Misconfigured`
+that it will fail for every turn; any other `ReefError` that this one request is not accepted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol
+
+import httpx
+import msgspec
+
+from reef_release.client.errors import BadAnswer
+from reef_release.client.transport import Retry, Transport, read_limited
+from reef_release.errors import (
+    Forbidden,
+    NotFound,
+    ReefError,
+    SettingsError,
+    Unauthorized,
+    Unavailable,
+)
+
+__all__ = ["Backend", "HttpBackend", "Misconfigured"]
+
+Messages = Sequence[Mapping[str, str]]
+
+_ANSWER_BYTES = 4 * 1024 * 1024
+_LATER = frozenset({408, 425, 429})
+
+
+class Misconfigured(SettingsError):
+    """The endpoint refuses this judge altogether: its key, its model or its address is wrong."""
+
+    problem, title = "judge-misconfigured", "The judge's endpoint refuses it"
+
+
+class Backend(Protocol):
+    """A model that answers a conversation."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, as it goes into the judge's identity."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What besides the prompt decides an answer, as it goes into the judge's identity."""
+        ...
+
+    def complete(self, messages: Messages, seed: int) -> str:
+        """The answer's text. Raises as the module says."""
+        ...
+
+    def check(self) -> None:
+        """Return if somebody answers. Raises `Unavailable` or `Misconfigured`."""
+        ...
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice]
+
+
+class HttpBackend:
+    """`POST /v1/chat/completions` as OpenAI has it: vLLM, a local transformers server, others.
+
+    *endpoint* is the address with or without `/v1`. Only fields that every such server knows are
+    sent. Reasoning that the server separates is not read.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        model: str,
+        *,
+        key: str | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 768,
+        timeout_s: float = 120.0,
+        retry: Retry | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """*transport* replaces the network, for tests. Raises `SettingsError` for a bad URL."""
+        if not 0.0 <= temperature <= 2.0:  # false for NaN, too
+            raise SettingsError(
+                f"temperature is {temperature}", next_step="Give a temperature from 0 to 2."
+            )
+        base = endpoint.rstrip("/").removesuffix("/v1")
+        self._http = Transport(base, token=key, timeout_s=timeout_s, transport=transport)
+        self._retry = retry or Retry()
+        self._model = model
+        self._temperature = temperature
+        self._max_tokens = max_tokens
+
+    def __enter__(self) -> HttpBackend:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    @property
+    def model(self) -> str:
+        """See `Backend`."""
+        return self._model
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """See `Backend`."""
+        return {"temperature": str(self._temperature), "max_tokens": str(self._max_tokens)}
+
+    def complete(self, messages: Messages, seed: int) -> str:
+        """See `Backend`; repeated with growing waits, at most as often as `Retry` says."""
+        request = {
+            "model": self._model,
+            "messages": [dict(message) for message in messages],
+            "temperature": self._temperature,
+            "max_tokens": self._max_tokens,
+            "seed": seed,
+        }
+        body = msgspec.json.encode(request)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return _text(self._once("POST", "/v1/chat/completions", body))
+            except Unavailable as error:
+                if not self._retry.waited(attempt, error.extra.get("retry_after_s")):
+                    raise
+
+    def check(self) -> None:
+        """See `Backend`."""
+        self._once("GET", "/v1/models", None)
+
+    def _once(self, method: str, path: str, body: bytes | None) -> bytes:
+        headers = {"Content-Type": "application/json"} if body else None
+        try:
+            with self._http.stream(method, path, headers=headers, body=body) as response:
+                deadline = time.monotonic() + self._http.timeout_s
+                return read_limited(response, _ANSWER_BYTES, deadline)
+        except Unavailable:
+            raise
+        except (Unauthorized, Forbidden, NotFound) as error:
+            raise Misconfigured(
+                f"The judge's endpoint answers {method} {path}: {error.detail}",
+                next_step="Check the endpoint's URL, the model's name and the key.",
+            ) from error
+        except BadAnswer as error:
+            raise _away(error) from error
+        except ReefError as error:
+            status = error.extra.get("status", error.status)
+            if status in _LATER or status >= 500:
+                raise _away(error) from error
+            raise
+
+
+def _text(body: bytes) -> str:
+    """What the first choice says; "" when it says nothing (all of it was reasoning)."""
+    try:
+        answer: Any = msgspec.json.decode(body, type=_Completion)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _away(BadAnswer(f"The answer is no chat completion: {error}.")) from error
+    if not answer.choices:
+        raise _away(BadAnswer("The answer has no choice."))
+    return answer.choices[0].message.content or ""
+
+
+def _away(error: ReefError) -> Unavailable:
+    return Unavailable(
+        f"The judge's endpoint gave no answer: {error.detail}",
+        next_step="Check that the judge's model is served at this URL.",
+    )
