@@ -104,9 +104,20 @@ def interval(right: int, asked: int) -> tuple[float, float]:
 
 
 def report(
-    name: str, cases: Sequence[dict[str, Any]], answer: Callable[[dict[str, Any]], Answer]
+    name: str,
+    cases: Sequence[dict[str, Any]],
+    answer: Callable[[dict[str, Any]], Answer],
+    *,
+    as_json: bool,
 ) -> None:
     results = [(case, measure(case, answer(case))) for case in cases]
+    if as_json:
+        shares = {
+            each: round(sum(result[each] for _, result in results) / len(results), 4)
+            for each in MEASURES
+        }
+        print(json.dumps({"judge": name, "cases": len(results), **shares}), flush=True)
+        return
     row = [f"{name:<28}"]
     for each in MEASURES:
         right = sum(result[each] for _, result in results)
@@ -130,17 +141,20 @@ def main() -> int:
     parser.add_argument("--model", default="policy", help="its name there")
     parser.add_argument("--votes", type=int, default=3)
     parser.add_argument("--temperature", type=float, default=0.7)
+    parser.add_argument("--json", action="store_true", help="one line of JSON for each judge")
     given = parser.parse_args()
     cases = read_cases(given.split)
-    print(f"{len(cases)} cases, half {given.split}")
-    report("always the last reply", cases, baseline)
-    report("scripted", cases, judged(ScriptedBackend(), 1))
+    if not given.json:
+        print(f"{len(cases)} cases, half {given.split}")
+    report("always the last reply", cases, baseline, as_json=given.json)
+    report("scripted", cases, judged(ScriptedBackend(), 1), as_json=given.json)
     if given.endpoint:
         key = os.environ.get("REEF_JUDGE_KEY")
         with HttpBackend(
             given.endpoint, given.model, key=key, temperature=given.temperature
         ) as backend:
-            report(f"prompt, {given.model}", cases, judged(backend, given.votes))
+            name = f"prompt, {given.model}"
+            report(name, cases, judged(backend, given.votes), as_json=given.json)
     return 0
 
 

@@ -60,7 +60,7 @@ def _words(value: object) -> str:
         return ""
     if not isinstance(value, str):
         raise ValueError("words that are no text")
-    return value.strip()[:_MAX_WORDS_CHARACTERS]
+    return _sendable(value).strip()[:_MAX_WORDS_CHARACTERS]
 
 
 def _hints(value: object) -> list[str]:
@@ -68,7 +68,14 @@ def _hints(value: object) -> list[str]:
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         raise ValueError("hints that are no texts")
     # Cut in half, an instruction may say the opposite.
-    return [each.strip() for each in given if len(each) <= _MAX_HINT_CHARACTERS][:_MAX_HINTS]
+    kept = [each for each in given if len(each) <= _MAX_HINT_CHARACTERS]
+    return [_sendable(each).strip() for each in kept[:_MAX_HINTS]]
+
+
+def _sendable(text: str) -> str:
+    """*text*, unless an escape made half a character of it. Raises `ValueError`."""
+    text.encode()
+    return text
 
 
 def _the_object(text: str) -> dict[str, Any]:

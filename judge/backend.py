@@ -8,15 +8,16 @@ that it will fail for every turn; any other `ReefError` that this one request is
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import httpx
 import msgspec
 
-from reef_release.client.errors import BadAnswer
+from reef_release.client.errors import BadAnswer, decoded
 from reef_release.client.transport import Retry, Transport, read_limited
 from reef_release.errors import (
     Forbidden,
@@ -27,10 +28,11 @@ from reef_release.errors import (
     Unavailable,
 )
 
-__all__ = ["Backend", "HttpBackend", "Misconfigured"]
+__all__ = ["Backend", "HttpBackend", "Misconfigured", "served_model"]
 
 Messages = Sequence[Mapping[str, str]]
 
+_T = TypeVar("_T")
 _ANSWER_BYTES = 4 * 1024 * 1024
 _LATER = frozenset({408, 425, 429})
 
@@ -59,7 +61,7 @@ class Backend(Protocol):
         ...
 
     def check(self) -> None:
-        """Return if somebody answers. Raises `Unavailable` or `Misconfigured`."""
+        """Return if somebody answers. Raises `Unavailable` if nobody does."""
         ...
 
 
@@ -73,6 +75,14 @@ class _Choice(msgspec.Struct):
 
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Models(msgspec.Struct):
+    data: list[_Model]
 
 
 class HttpBackend:
@@ -151,8 +161,14 @@ class HttpBackend:
                     raise
 
     def check(self) -> None:
-        """See `Backend`."""
-        self._once("GET", "/v1/models", None)
+        """See `Backend`; a server without `/v1/models` answers, too."""
+        with contextlib.suppress(Misconfigured):
+            self._once("GET", "/v1/models", None)
+
+    def models(self) -> list[str]:
+        """The names of the models that the endpoint says it serves."""
+        answer = self._once("GET", "/v1/models", None)
+        return [each.id for each in _decoded(answer, _Models).data]
 
     def _once(self, method: str, path: str, body: bytes | None) -> bytes:
         headers = {"Content-Type": "application/json"} if body else None
@@ -176,19 +192,36 @@ class HttpBackend:
             raise
 
 
+def served_model(endpoint: str, key: str | None = None) -> str:
+    """The name of the one model at *endpoint*. Raises `SettingsError` for none or several."""
+    with HttpBackend(endpoint, "", key=key, retry=Retry(attempts=1)) as backend:
+        names = backend.models()
+    if len(names) != 1:
+        raise SettingsError(
+            f"The endpoint serves {len(names)} models: {', '.join(names)[:500]}.",
+            next_step="Name one of them.",
+        )
+    return names[0]
+
+
 def _text(body: bytes) -> str:
     """What the first choice says; "" when it says nothing (all of it was reasoning)."""
-    try:
-        answer: Any = msgspec.json.decode(body, type=_Completion)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _away(BadAnswer(f"The answer is no chat completion: {error}.")) from error
+    answer = _decoded(body, _Completion)
     if not answer.choices:
         raise _away(BadAnswer("The answer has no choice."))
     return answer.choices[0].message.content or ""
+
+
+def _decoded(body: bytes, kind: type[_T]) -> _T:
+    try:
+        return decoded(body, kind)
+    except BadAnswer as error:
+        raise _away(error) from error
 
 
 def _away(error: ReefError) -> Unavailable:
     return Unavailable(
         f"The judge's endpoint gave no answer: {error.detail}",
         next_step="Check that the judge's model is served at this URL.",
+        retry_after_s=error.extra.get("retry_after_s"),
     )

@@ -13,6 +13,7 @@ from reef_release.cli import (
     candidates,
     demo,
     gate,
+    judge,
     keys,
     node,
     operate,
@@ -41,6 +42,7 @@ app.add_typer(candidates.candidate, name="candidate")
 app.add_typer(candidates.policy, name="policy")
 app.add_typer(candidates.scenario, name="scenario")
 app.add_typer(gate.app, name="gate")
+app.add_typer(judge.app, name="judge")
 app.add_typer(keys.keys, name="keys")
 app.add_typer(keys.token, name="token")
 app.add_typer(node.app, name="node")

@@ -1,0 +1,74 @@
+"""The labelled reactions: whole, in two halves, and harder than their baseline."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIELDS = {"id", "split", "category", "language", "asked", "earlier", "reply", "reaction", "label"}
+
+
+@pytest.fixture(scope="module")
+def cases(repository: Path) -> list[dict[str, Any]]:
+    text = (repository / "judge" / "data" / "attribution.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_there_are_enough_cases_and_half_of_them_are_held_out(cases: list[dict[str, Any]]) -> None:
+    assert len({case["id"] for case in cases}) == len(cases) >= 80
+    halves = Counter(case["split"] for case in cases)
+    assert halves["tune"] == halves["held"] == len(cases) // 2
+
+
+def test_each_half_has_every_kind_of_case_and_the_same_main_languages(
+    cases: list[dict[str, Any]],
+) -> None:
+    for field in ("category",):
+        kinds = {
+            split: {case[field] for case in cases if case["split"] == split}
+            for split in ("tune", "held")
+        }
+        assert kinds["tune"] == kinds["held"]
+    languages = Counter((case["split"], case["language"]) for case in cases)
+    for language in ("en", "de", "fr", "es", "zh", "ja"):
+        assert min(languages["tune", language], languages["held", language]) >= 5
+
+
+def test_each_label_fits_its_case(cases: list[dict[str, Any]]) -> None:
+    for case in cases:
+        label = case["label"]
+        assert set(case) == FIELDS
+        assert 0 <= label["about"] <= len(case["earlier"]) + 1
+        assert label["score"] in (-1, 0, 1)
+        assert label["rejected"] in case["reaction"]
+        assert label["keep"] in case["reaction"]
+        assert label["score"] == 0 or label["about"] > 0
+        assert not label["rejected"] or label["score"] == -1
+
+
+def test_about_the_last_reply_is_right_only_half_the_time(cases: list[dict[str, Any]]) -> None:
+    last = sum(case["label"]["about"] == len(case["earlier"]) + 1 for case in cases)
+    assert 0.4 < last / len(cases) < 0.6
+
+
+def test_the_rules_beat_the_baseline_on_both_halves(repository: Path) -> None:
+    """Well below what is measured, so that this fails when the rules break and not before."""
+    for split in ("tune", "held"):
+        shown = subprocess.run(
+            [sys.executable, "bench/attribution.py", "--split", split, "--json"],
+            cwd=repository,
+            env={"PYTHONPATH": str(repository)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        base, scripted = (json.loads(line) for line in shown.splitlines())
+        assert (base["judge"], scripted["judge"]) == ("always the last reply", "scripted")
+        assert scripted["about"] > 0.85 > base["about"]
+        assert scripted["score"] > 0.85 > base["score"]
