@@ -57,7 +57,14 @@ class Settings(BaseSettings):
     blob_limit_bytes: int = Field(
         default=64 * 1024**3, gt=0, description="Largest blob that is accepted."
     )
-    lease_s: float = Field(default=120.0, gt=0, description="How long a claimed gate is kept.")
+    lease_s: float = Field(
+        default=120.0, ge=1, description="How long a claimed gate, turn or batch is kept."
+    )
+    session_expiry_s: float = Field(
+        default=259_200.0,
+        gt=0,
+        description="A session is over when its client made no call for so long.",
+    )
 
     @property
     def keys_dir(self) -> Path:

@@ -203,6 +203,8 @@ class ScenarioView(_View, frozen=True, kw_only=True):
     gates: list[GateView]
     nodes: list[NodeView]
     position: int
+    signal_alarm: str | None = None
+    """Why no call binds to another, while the alarm is raised."""
 
 
 class ScenariosView(_View, frozen=True, kw_only=True):

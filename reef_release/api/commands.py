@@ -25,25 +25,50 @@ _RACE_WAIT_S = 2.0
 
 _CONFLICTS = frozenset(
     {
+        "alarm",
         "already-gated",
         "already-serving",
+        "attempt",
+        "batch-ended",
+        "claimed",
+        "correlated",
         "gate-closed",
         "gate-decided",
         "gate-open",
         "held",
+        "judge",
+        "judged",
+        "judging-failed",
+        "known-batch",
         "known-candidate",
         "known-gate",
+        "known-interaction",
         "known-scenario",
+        "no-alarm",
+        "no-sample",
         "not-held",
+        "not-open",
         "not-submitted",
+        "other-lease",
+        "reported",
         "revoked",
+        "session-moved",
         "signed",
         "stale-gate",
         "trial-not-due",
+        "used",
     }
 )
 _MISSING = frozenset(
-    {"unknown-candidate", "unknown-gate", "unknown-key", "unknown-release", "unknown-scenario"}
+    {
+        "unknown-batch",
+        "unknown-candidate",
+        "unknown-gate",
+        "unknown-key",
+        "unknown-release",
+        "unknown-scenario",
+        "unknown-turn",
+    }
 )
 
 
@@ -55,9 +80,16 @@ class Commands:
         self._live = live
 
     async def append(
-        self, actor: str, scenario: str, data: EventData, causation_id: str | None = None
+        self,
+        actor: str,
+        scenario: str,
+        data: EventData,
+        causation_id: str | None = None,
+        event_id: str | None = None,
     ) -> tuple[Appended, str]:
         """Append one event and wait until it is folded; returns it with its event id.
+
+        With *event_id* given the append may be repeated.
 
         Raises `Refused`, `Conflict` or `NotFound` with the rule's reasons, `BadRequest` for
         data that cannot be stored, `QueueFull`, and `Unavailable` while the log is away or
@@ -69,7 +101,7 @@ class Commands:
                 f"The event would have {len(encoded)} bytes; at most {MAX_EVENT_BYTES} fit.",
                 next_step="Store large values as a blob and name it by digest.",
             )
-        event_id = uuid7()
+        event_id = event_id or uuid7()
         stream = stream_of(data)
         for _ in range(_RACES):
             self._live.check()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reef_release.api.commands import Commands
+from reef_release.api.correlating import Correlating
 from reef_release.api.documents import Documents
 from reef_release.api.heads import SignedHeads
 from reef_release.api.leases import Leases
@@ -23,6 +24,7 @@ from reef_release.errors import NotFound, SettingsError
 from reef_release.log import EventLog
 from reef_release.projections.live import LiveState
 from reef_release.projections.replay import ReplayChecks
+from reef_release.projections.signal import SignalHealth
 from reef_release.settings import Settings
 from reef_release.signing.keyring import PRIVATE_NAME, ROOT_NAME
 from reef_release.signing.keys import Role, load_key
@@ -41,6 +43,8 @@ class Service:
     blobs: DirectoryBlobStore
     commands: Commands
     processes: Processes
+    correlating: Correlating
+    signal: SignalHealth
     documents: Documents
     leases: Leases
     tokens: Tokens
@@ -84,9 +88,10 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     pointer_key = load_key(settings.keys_dir / Role.POINTER / PRIVATE_NAME, Role.POINTER)
     tokens = Tokens(load_secret(settings.keys_dir / TOKEN_SECRET))
     blobs = DirectoryBlobStore(settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes)
+    signal = SignalHealth()
     async with (
         EventLog.open(settings.database_url) as log,
-        LiveState.follow(log, ReplayChecks(anchor, blobs)) as live,
+        LiveState.follow(log, ReplayChecks(anchor, blobs), [signal]) as live,
     ):
         commands = Commands(log, live)
         heads = SignedHeads(live, log_key, settings.origin)
@@ -97,8 +102,14 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             heads=heads,
             checkpoint_interval_s=settings.checkpoint_interval_s,
         )
+        correlating = Correlating(
+            live=live, commands=commands, blobs=blobs, expiry_s=settings.session_expiry_s
+        )
         await processes.establish_trust(anchor)
-        work = asyncio.create_task(processes.run(), name="processes")
+        work = [
+            asyncio.create_task(processes.run(), name="processes"),
+            asyncio.create_task(correlating.run(), name="correlation"),
+        ]
         try:
             yield Service(
                 settings=settings,
@@ -107,6 +118,8 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 blobs=blobs,
                 commands=commands,
                 processes=processes,
+                correlating=correlating,
+                signal=signal,
                 documents=Documents(live, pointer_key, settings.document_lifetime_s),
                 leases=Leases(settings.lease_s),
                 tokens=tokens,
@@ -115,9 +128,10 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 stopping=asyncio.Event(),
             )
         finally:
-            work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
+            for task in work:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
 
 
 def _read_anchor(path: Path) -> str:

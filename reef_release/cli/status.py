@@ -56,6 +56,13 @@ def status(
 def _show(view: ScenarioView) -> None:
     held = f"  HELD: {view.held_reason}" if view.held_reason else ""
     console.print(f"{view.name} at position {view.position}{held}", style="bold", markup=False)
+    if view.signal_alarm:
+        console.print(
+            f"ALARM: calls come in and none binds to another ({view.signal_alarm}); "
+            f"see `reef-release signal {view.name}`",
+            style="bold red",
+            markup=False,
+        )
     print_table(
         "Serving",
         ["channel", "release", "since", "position", "by"],

@@ -8,41 +8,55 @@ service processes on one database hold the same state at the same position.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Protocol
 
 import structlog
 
 from reef_release.domain.checks import Checks
+from reef_release.domain.events import Event
 from reef_release.domain.fold import Fold
 from reef_release.domain.state import State
 from reef_release.errors import InvalidEvent, ReefError, Unavailable
 from reef_release.log import EventLog
 
-__all__ = ["LiveState"]
+__all__ = ["LiveState", "Projection"]
 
 _PAGE = 1000
 _WAIT_S = 10.0
 _log = structlog.get_logger(__name__)
 
 
+class Projection(Protocol):
+    """A read model beside the state, fed with every valid event."""
+
+    def apply(self, state: State, event: Event) -> None:
+        """Take in the event, which *state* contains already; it must not fail."""
+
+
 class LiveState:
     """A fold that follows the log; create it with `LiveState.follow`."""
 
-    def __init__(self, log: EventLog, checks: Checks) -> None:
+    def __init__(
+        self, log: EventLog, checks: Checks, projections: Sequence[Projection] = ()
+    ) -> None:
         self._log = log
+        self._projections = projections
         self.fold = Fold(checks)
         self.broken: ReefError | None = None
         self._moved = asyncio.Condition()
 
     @classmethod
     @asynccontextmanager
-    async def follow(cls, log: EventLog, checks: Checks) -> AsyncIterator[LiveState]:
+    async def follow(
+        cls, log: EventLog, checks: Checks, projections: Sequence[Projection] = ()
+    ) -> AsyncIterator[LiveState]:
         """Rebuild the state, then keep it current until the context ends."""
-        live = cls(log, checks)
+        live = cls(log, checks, projections)
         while page := await log.read(after=live.state.position, limit=_PAGE):
             for stored in page:
-                live.fold.apply(stored.body)
+                live._apply(stored.body)
             await asyncio.sleep(0)
         task = asyncio.create_task(live._follow(), name="live-state")
         try:
@@ -85,12 +99,19 @@ class LiveState:
             async with asyncio.timeout(timeout_s), self._moved:
                 await self._moved.wait_for(lambda: self.state.position > position)
 
+    def _apply(self, body: bytes) -> None:
+        before = len(self.state.violations)
+        event = self.fold.apply(body)
+        if len(self.state.violations) == before:
+            for projection in self._projections:
+                projection.apply(self.state, event)
+
     async def _follow(self) -> None:
         try:
             async for page in self._log.subscribe(after=self.state.position):
                 before = len(self.state.violations)
                 for stored in page:
-                    self.fold.apply(stored.body)
+                    self._apply(stored.body)
                 for violation in self.state.violations[before:]:
                     _log.error(
                         "event without effect",

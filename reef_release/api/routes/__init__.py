@@ -7,10 +7,12 @@ from reef_release.api.routes.candidates import CandidateController
 from reef_release.api.routes.current import current_document
 from reef_release.api.routes.gates import GateController, renew_lease
 from reef_release.api.routes.health import HEALTH_HANDLERS
+from reef_release.api.routes.interactions import INTERACTION_HANDLERS
 from reef_release.api.routes.log import EventController, LogController
 from reef_release.api.routes.nodes import report_node
 from reef_release.api.routes.releases import ReleaseController
 from reef_release.api.routes.scenarios import ScenarioController, create_scenario, list_scenarios
+from reef_release.api.routes.signal import SIGNAL_HANDLERS
 from reef_release.api.routes.trust import TRUST_HANDLERS
 
 __all__ = ["HANDLERS"]
@@ -18,6 +20,8 @@ __all__ = ["HANDLERS"]
 HANDLERS: list[ControllerRouterHandler] = [
     *BLOB_HANDLERS,
     *HEALTH_HANDLERS,
+    *INTERACTION_HANDLERS,
+    *SIGNAL_HANDLERS,
     *TRUST_HANDLERS,
     CandidateController,
     EventController,

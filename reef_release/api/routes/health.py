@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from reef_release.api.problems import PUBLIC
 from reef_release.api.service import Service
+from reef_release.api.signal_metrics import signal_gauges
 from reef_release.domain.state import State
 from reef_release.errors import ReefError
 
@@ -117,7 +118,8 @@ class _StateCollector:
             serial.add_metric([name, channel], current.serial)
             issued = datetime.fromisoformat(current.issued_at)
             expiry.add_metric([name, channel], issued.timestamp() + lifetime_s)
-        return [position, broken, violations, candidates, gates, pointer, held, serial, expiry]
+        gauges = [position, broken, violations, candidates, gates, pointer, held, serial, expiry]
+        return gauges + signal_gauges(state, self._service.signal)
 
 
 def _count(family: GaugeMetricFamily, scenario: str, values: list[str]) -> None:

@@ -35,6 +35,7 @@ def _interaction(
         position=envelope.position,
         at=data.at,
         tag=data.tag,
+        turn_type=data.turn_type,
         release_id=data.release_id,
         body=data.body,
         error=data.error if isinstance(data, tv.InteractionFailed) else None,
@@ -82,6 +83,7 @@ def _turn_bound(state: State, _checks: Checks, envelope: Envelope, data: tv.Turn
         followed.next_id = turn.turn_id
     _judgeable(traffic, followed)
     traffic.unbound_run.clear()
+    traffic.recovered = True
 
 
 def _turn_unbound(state: State, _checks: Checks, envelope: Envelope, data: tv.TurnUnbound) -> None:
@@ -110,7 +112,9 @@ def _session_expired(
 def _alarm_raised(
     state: State, _checks: Checks, envelope: Envelope, data: tv.SignalAlarmRaised
 ) -> None:
-    _traffic(state, envelope).alarm = data.reason
+    traffic = _traffic(state, envelope)
+    traffic.alarm = data.reason
+    traffic.recovered = False
 
 
 def _alarm_cleared(

@@ -32,6 +32,7 @@ __all__ = [
     "TurnBound",
     "TurnJudged",
     "TurnJudgingFailed",
+    "TurnType",
     "TurnUnbound",
 ]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from reef_release.domain.traffic.events import BatchFormed
+from reef_release.domain.traffic.events import BatchFormed, TurnType
 
 __all__ = ["ALARM_AFTER", "MAX_JUDGING_FAILURES", "Batch", "Judged", "Session", "Traffic", "Turn"]
 
@@ -47,6 +47,7 @@ class Turn:
     position: int
     at: str
     tag: str | None
+    turn_type: TurnType | None
     release_id: str | None
     body: str
     error: str | None
@@ -128,6 +129,8 @@ class Traffic:
     unbound_run: Counter[str] = field(default_factory=Counter)
     """The main calls since the last binding, by the reason that each bound to nothing."""
     alarm: str | None = None
+    recovered: bool = False
+    """Whether a call was bound since the alarm was raised."""
 
     def ancestors(self, turn: Turn) -> Iterator[Turn]:
         """The turns before *turn* in its conversation, newest first."""

@@ -141,7 +141,7 @@ def _session_expired(
     if session is None or session.expired:
         return [_no("not-open", "no such session is open")]
     if (data.last_at, data.turn_count) != (session.last_at, len(session.calls)):
-        return [_no("session", "something came in the session since")]
+        return [_no("session-moved", "something came in the session since")]
     return []
 
 
@@ -160,7 +160,7 @@ def _alarm_cleared(
 ) -> list[Reason]:
     if found.traffic.alarm is None:
         return [_no("no-alarm", "no alarm is raised")]
-    if found.traffic.unbound_run:
+    if not found.traffic.recovered:
         return [_no("alarm", "nothing was bound since")]
     return []
 

@@ -18,8 +18,10 @@ pytestmark = pytest.mark.anyio
 ALL = "ingest judge train gate sign serve audit operate"
 LOG = "audit gate operate serve"
 BLOB = "audit gate operate serve sign train"
+SESSION = "audit ingest judge operate"
 CANDIDATE = "audit gate operate sign train"
 PUBLIC = ""
+SCENARIO = "/reef/scenarios/{scenario:str}"
 S = "/reef/scenarios/homework"
 NO_BLOB = "0" * 64
 
@@ -113,6 +115,11 @@ ROUTES = [
         "operate",
     ),
     Route("/reef/nodes/{node_id:str}/reports", "POST", "/reef/nodes/n1/reports", "serve"),
+    Route(f"{SCENARIO}/interactions", "POST", f"{S}/interactions", "ingest"),
+    Route("/reef/report", "POST", "/reef/report", "ingest"),
+    Route(f"{SCENARIO}/signal", "GET", f"{S}/signal", ALL),
+    Route(f"{SCENARIO}/sessions", "GET", f"{S}/sessions", SESSION),
+    Route(f"{SCENARIO}/sessions/{{session_id:str}}", "GET", f"{S}/sessions/none", SESSION),
     Route("/reef/events", "GET", "/reef/events", LOG),
     Route("/reef/events/stream", "GET", "/reef/events/stream?after=no-number", LOG),
     Route("/reef/log/checkpoint", "GET", "/reef/log/checkpoint", LOG),

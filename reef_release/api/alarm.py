@@ -1,0 +1,17 @@
+"""The alarm on the call itself, where the person who set the client up sees it."""
+
+from __future__ import annotations
+
+from reef_release.domain.state import Scenario
+
+__all__ = ["ALARM_HEADER", "alarm_headers"]
+
+ALARM_HEADER = "x-reef-signal-alarm"
+
+
+def alarm_headers(scenario: Scenario) -> dict[str, str]:
+    """The header that says why no call binds; nothing while all is well."""
+    traffic = scenario.traffic
+    if traffic.alarm is None:
+        return {}
+    return {ALARM_HEADER: f"{traffic.alarm}; unbound={traffic.unbound_run.total()}"}

@@ -1,0 +1,228 @@
+"""Correlation in the service: every recorded call is bound, or told why not, in log order.
+
+The log decides: what is bound there stays bound, whatever a correlator that saw less would say
+now. Two services that correlate the same call append one event, since the second finds it there;
+a service that starts feeds its correlator with what is recent enough to be continued.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import structlog
+
+from reef_release.api.bodies import InteractionBody, read_body
+from reef_release.api.commands import Commands
+from reef_release.artifacts.blobs import BlobStore
+from reef_release.artifacts.errors import BlobMissing
+from reef_release.domain import events as ev
+from reef_release.domain.correlation import Binding, Call, Correlator, Finding, Limits
+from reef_release.domain.events import EventData
+from reef_release.domain.state import Scenario
+from reef_release.domain.traffic.records import ALARM_AFTER, Traffic, Turn
+from reef_release.errors import Conflict, ReefError, Refused
+from reef_release.projections.live import LiveState
+
+__all__ = ["Correlating"]
+
+ACTOR = "service"
+_IDLE_S = 1.0
+_WINDOW = 64
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(kw_only=True)
+class _Feed:
+    """How far a scenario's calls are fed, and bindings whose events are still to be appended."""
+
+    cursor: int
+    pending: list[Binding] = field(default_factory=list)
+
+
+class Correlating:
+    """The correlation of one service process. Sessions expire after *expiry_s* of event time."""
+
+    def __init__(
+        self, *, live: LiveState, commands: Commands, blobs: BlobStore, expiry_s: float
+    ) -> None:
+        self._live = live
+        self._commands = commands
+        self._blobs = blobs
+        self._expiry = timedelta(seconds=expiry_s)
+        self._correlator = Correlator(Limits(expiry_s=expiry_s))
+        self._feeds: dict[str, _Feed] = {}
+
+    def findings(self, scenario: str) -> list[Finding]:
+        """What this process has noticed about a scenario's clients."""
+        return self._correlator.findings(scenario)
+
+    async def run(self) -> None:
+        """Work until cancelled, or until the fold stops at an event that it cannot read."""
+        while self._live.broken is None:
+            position = self._live.state.position
+            try:
+                await self.step()
+            except Exception:
+                # A call that cannot be correlated now must not stop those after it for ever.
+                _log.exception("a step of correlation failed")
+                await asyncio.sleep(_IDLE_S)
+            if self._live.state.position == position:
+                await self._live.wait_beyond(position, _IDLE_S)
+
+    async def step(self) -> None:
+        """Correlate what is recorded, then expire sessions and mind the alarm."""
+        for scenario in list(self._live.state.scenarios.values()):
+            await self._correlate(scenario)
+            await self._expire(scenario)
+            for data in list(_alarm_due(scenario.traffic)):
+                await self._append(scenario.name, data)
+
+    async def _correlate(self, scenario: Scenario) -> None:
+        traffic = scenario.traffic
+        feed = self._feeds.get(scenario.name)
+        if feed is None:
+            feed = self._feeds[scenario.name] = _Feed(cursor=self._first(traffic))
+        while True:
+            await self._flush(scenario, feed)
+            turns = [
+                traffic.turns[each] for each in traffic.order[feed.cursor : feed.cursor + _WINDOW]
+            ]
+            if feed.pending or not turns:
+                return
+            bodies = await asyncio.gather(*(self._body(turn) for turn in turns))
+            for turn, body in zip(turns, bodies, strict=True):
+                binding = self._correlator.feed(_call(scenario.name, turn, body))
+                if turn.kind is None:
+                    feed.pending.append(binding)
+            feed.cursor += len(turns)
+
+    def _first(self, traffic: Traffic) -> int:
+        """Where to begin: early enough for every call that may still be continued."""
+        if not traffic.order:
+            return 0
+        since = _written(_parsed(traffic.newest_at) - 2 * self._expiry)
+        index = len(traffic.order)
+        while index > 0 and traffic.turns[traffic.order[index - 1]].at >= since:
+            index -= 1
+        for uncorrelated in traffic.uncorrelated:
+            return min(index, traffic.order.index(uncorrelated))
+        return index
+
+    async def _body(self, turn: Turn) -> InteractionBody:
+        try:
+            return await read_body(self._blobs, turn.body)
+        except BlobMissing:
+            return InteractionBody(messages=[], reply=None)  # erased on request
+
+    async def _flush(self, scenario: Scenario, feed: _Feed) -> None:
+        """Append the events of pending bindings; those that fail now stay pending."""
+        traffic = scenario.traffic
+        waiting = [each for each in feed.pending if traffic.turns[each.call_id].kind is None]
+        sessions: dict[str, str] = {}
+        await asyncio.gather(
+            *(
+                self._bind(scenario, binding, _event(traffic, binding, sessions))
+                for binding in waiting
+            )
+        )
+        feed.pending = [each for each in waiting if traffic.turns[each.call_id].kind is None]
+
+    async def _bind(self, scenario: Scenario, binding: Binding, data: EventData) -> None:
+        try:
+            await self._append(scenario.name, data)
+        except Refused as refused:
+            # Another service bound its predecessors otherwise, and what it said stands.
+            _log.warning("a binding does not fit the log", why=refused.detail)
+            lone = ev.TurnUnbound(
+                interaction_id=binding.call_id,
+                session_id=binding.call_id,
+                kind="main",
+                reason=binding.reason or "unknown-reply",
+                replaces=None,
+            )
+            await self._append(scenario.name, lone)
+
+    async def _append(self, scenario: str, data: EventData) -> None:
+        try:
+            await self._commands.append(ACTOR, scenario, data)
+        except Refused:
+            raise
+        except Conflict as conflict:
+            _log.info("another service was first", step=data.TYPE, why=conflict.detail)
+        except ReefError as error:
+            _log.warning("step not taken", step=data.TYPE, scenario=scenario, why=error.detail)
+
+    async def _expire(self, scenario: Scenario) -> None:
+        traffic = scenario.traffic
+        if traffic.uncorrelated or not traffic.newest_at:
+            return  # what waits may belong to the session that looks silent
+        before = _written(_parsed(traffic.newest_at) - self._expiry)
+        while silent := list(_silent(traffic, before)):
+            await asyncio.gather(*(self._append(scenario.name, data) for data in silent))
+            if any(data.session_id in traffic.open_sessions for data in silent):
+                return  # the log is away; the next step tries again
+
+
+def _silent(traffic: Traffic, before: str) -> Iterator[ev.SessionExpired]:
+    for count, session_id in enumerate(traffic.open_sessions):
+        session = traffic.sessions[session_id]
+        if count >= _WINDOW or session.last_at >= before:
+            return
+        yield ev.SessionExpired(
+            session_id=session_id, last_at=session.last_at, turn_count=len(session.calls)
+        )
+
+
+def _alarm_due(traffic: Traffic) -> Iterator[EventData]:
+    if traffic.alarm is not None:
+        if traffic.recovered:
+            yield ev.SignalAlarmCleared(reason=traffic.alarm)
+    elif traffic.unbound_run.total() >= ALARM_AFTER:
+        ((reason, _),) = traffic.unbound_run.most_common(1)
+        yield ev.SignalAlarmRaised(reason=reason, unbound=traffic.unbound_run.total())
+
+
+def _call(scenario: str, turn: Turn, body: InteractionBody) -> Call:
+    return Call(
+        call_id=turn.turn_id,
+        at_s=_parsed(turn.at).timestamp(),
+        scenario=scenario,
+        messages=body.messages,
+        reply=None if turn.error is not None else body.reply,
+        tag=turn.tag,
+        turn_type=turn.turn_type,
+    )
+
+
+def _event(traffic: Traffic, binding: Binding, sessions: dict[str, str]) -> EventData:
+    """The event of a binding; *sessions* are those of calls whose events go just before it."""
+    near = binding.follows or binding.session_id
+    known = traffic.turns.get(near)
+    session_id = sessions.get(near) or (known and known.session_id) or binding.call_id
+    sessions[binding.call_id] = session_id
+    if binding.follows is not None:
+        return ev.TurnBound(
+            interaction_id=binding.call_id,
+            session_id=session_id,
+            follows=binding.follows,
+            method=binding.method or "recovery",
+            replaces=binding.replaces,
+        )
+    return ev.TurnUnbound(
+        interaction_id=binding.call_id,
+        session_id=session_id,
+        kind=binding.kind,
+        reason=binding.reason or "unknown-reply",
+        replaces=binding.replaces,
+    )
+
+
+def _parsed(at: str) -> datetime:
+    return datetime.fromisoformat(at)
+
+
+def _written(at: datetime) -> str:
+    return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -1,0 +1,200 @@
+"""Recording an interaction: its bodies become one salted blob, the call an event.
+
+The interaction's id is the event's id, so the log itself keeps one id for one content, for ever:
+the same interaction again gets its first receipt, another one under its id is a conflict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from reef_release.api.bodies import BODY_LIMIT_BYTES, InteractionBody
+from reef_release.api.service import Service
+from reef_release.artifacts.errors import BlobMissing
+from reef_release.domain import events as ev
+from reef_release.domain.state import Scenario
+from reef_release.domain.traffic.records import Turn
+from reef_release.domain.traffic.tokens import token_fault
+from reef_release.errors import BadRequest, Conflict
+from reef_release.ids import uuid7
+from reef_release.log import IdConflict
+from reef_release.traffic_wire import InteractionRequest, Receipt
+
+__all__ = ["Prepared", "append", "prepare", "record"]
+
+_UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_MAX_NAME = 500
+_FIRST_YEAR = 2000
+_MAX_AHEAD = timedelta(minutes=5)
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """An interaction whose body is stored; its event is still to be appended."""
+
+    request: InteractionRequest
+    event: ev.InteractionRecorded | ev.InteractionFailed
+    body: bytes
+
+
+async def record(
+    service: Service, actor: str, scenario: Scenario, request: InteractionRequest
+) -> Receipt:
+    """Record one interaction.
+
+    Raises `BadRequest`, `Conflict` when its id stands for another one, and what an append raises.
+    """
+    return await append(service, actor, scenario, await prepare(service, scenario, request))
+
+
+async def prepare(
+    service: Service,
+    scenario: Scenario,
+    request: InteractionRequest,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Prepared | Receipt:
+    """Check an interaction and store its body; the receipt if it was recorded before."""
+    _check(request)
+    body = msgspec.json.encode(
+        InteractionBody(
+            messages=request.messages,
+            reply=request.reply,
+            tools=request.tools,
+            prompt_token_ids=request.prompt_token_ids,
+            token_ids=request.token_ids,
+            logprobs=request.logprobs,
+        )
+    )
+    if len(body) > BODY_LIMIT_BYTES:
+        raise BadRequest(
+            f"The interaction has {len(body)} bytes; at most {BODY_LIMIT_BYTES} are recorded."
+        )
+    known = scenario.traffic.turns.get(request.interaction_id or "")
+    if known is not None:
+        return await _receipt_again(service, known, request, body)
+    at = _time(request.at, clock())
+    digest = await service.blobs.put_body(body)
+    shared: dict[str, Any] = {
+        "interaction_id": request.interaction_id or uuid7(),
+        "at": at,
+        "tag": request.tag,
+        "turn_type": request.turn_type,
+        "model": request.model,
+        "release_id": request.release_id,
+        "body": digest,
+        "size_bytes": len(body),
+    }
+    event: ev.InteractionRecorded | ev.InteractionFailed
+    if request.error is not None:
+        event = ev.InteractionFailed(**shared, error=request.error, status=request.status)
+    else:
+        event = ev.InteractionRecorded(
+            **shared,
+            finish_reason=request.finish_reason,
+            token_count=None if request.token_ids is None else len(request.token_ids),
+            token_fault=token_fault(request.prompt_token_ids, request.token_ids, request.logprobs),
+        )
+    return Prepared(request=request, event=event, body=body)
+
+
+async def append(
+    service: Service, actor: str, scenario: Scenario, prepared: Prepared | Receipt
+) -> Receipt:
+    """Append what `prepare` returned. Raises as `record` does."""
+    if isinstance(prepared, Receipt):
+        return prepared
+    interaction_id = prepared.event.interaction_id
+    try:
+        appended, _ = await service.commands.append(
+            actor, scenario.name, prepared.event, event_id=interaction_id
+        )
+    except Conflict as conflict:
+        # Sent twice at once: whoever was first is stored, and perhaps not folded here yet.
+        if isinstance(conflict, IdConflict):
+            await service.live.wait_for(conflict.extra["position"])
+        known = scenario.traffic.turns.get(interaction_id)
+        if known is None:
+            raise
+        return await _receipt_again(service, known, prepared.request, prepared.body)
+    return Receipt(
+        interaction_id=interaction_id, position=appended.position, duplicate=appended.duplicate
+    )
+
+
+async def _receipt_again(
+    service: Service, known: Turn, request: InteractionRequest, body: bytes
+) -> Receipt:
+    try:
+        stored = await service.blobs.read_body(known.body, BODY_LIMIT_BYTES)
+    except BlobMissing:
+        stored = b""  # erased: nobody can say any more that it is the same
+    same = (
+        stored == body
+        and (known.tag, known.error) == (request.tag, request.error)
+        and (known.release_id, known.finish_reason) == (request.release_id, request.finish_reason)
+        and (request.at is None or _written(_parsed(request.at)) == known.at)
+    )
+    if not same:
+        raise Conflict(
+            f"The interaction {known.turn_id} was recorded with other content.",
+            next_step="Give every interaction an id of its own.",
+        )
+    return Receipt(interaction_id=known.turn_id, position=known.position, duplicate=True)
+
+
+def _check(request: InteractionRequest) -> None:
+    if not request.messages:
+        raise BadRequest("An interaction has at least one message.")
+    if (request.reply is None) and request.error is None:
+        raise BadRequest(
+            "An interaction has a reply, or an error that says why not.",
+            next_step="Send `reply`, the assistant message, or `error`.",
+        )
+    if request.interaction_id is not None and not _UUID7.fullmatch(request.interaction_id):
+        raise BadRequest(
+            "The interaction's id is not a UUIDv7 in lowercase.",
+            next_step="Leave it out, and the receipt names one.",
+        )
+    for name in ("tag", "model", "release_id", "finish_reason"):
+        value = getattr(request, name)
+        if value is not None and (len(value) > _MAX_NAME or "\0" in value):
+            raise BadRequest(
+                f"The field {name} has more than {_MAX_NAME} characters, or a null character."
+            )
+
+
+def _time(given: str | None, now: datetime) -> str:
+    if given is None:
+        return _written(now)
+    at = _parsed(given)
+    if at.year < _FIRST_YEAR:
+        raise BadRequest(f"The time {given} lies before {_FIRST_YEAR}.")
+    if at > now + _MAX_AHEAD:
+        # Sessions expire by event time: one call of the far future would end all of them.
+        raise BadRequest(
+            f"The time {given} lies in the future.",
+            next_step="Set the client's clock, or leave `at` out.",
+        )
+    return _written(at)
+
+
+def _parsed(given: str) -> datetime:
+    try:
+        at = datetime.fromisoformat(given)
+        if at.tzinfo is not None:
+            return at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise BadRequest(
+        f"The time {given[:50]!r} is not RFC 3339 with its offset from UTC.",
+        next_step="Write it like 2026-01-02T03:04:05.000006Z.",
+    )
+
+
+def _written(at: datetime) -> str:
+    # Not strftime: it writes years before 1000 with fewer than four digits.
+    return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

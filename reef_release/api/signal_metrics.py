@@ -1,0 +1,70 @@
+"""Signal health as gauges; every figure follows from the log, so a restart loses none."""
+
+from __future__ import annotations
+
+from prometheus_client.core import GaugeMetricFamily
+
+from reef_release.domain.state import State
+from reef_release.projections.signal import SignalHealth
+
+__all__ = ["signal_gauges"]
+
+_PLAIN = (
+    "calls",
+    "failed",
+    "main",
+    "side",
+    "retries",
+    "regenerations",
+    "truncated",
+    "reported",
+    "judged",
+    "neutral",
+    "judging_failed",
+    "batched",
+)
+
+
+def signal_gauges(state: State, signal: SignalHealth) -> list[GaugeMetricFamily]:
+    """The gauges of all scenarios that any call was recorded in."""
+    calls = GaugeMetricFamily(
+        "reef_signal", "Calls and turns by what became of them", labels=["scenario", "what"]
+    )
+    bound = GaugeMetricFamily(
+        "reef_signal_bound", "Main calls that continue another", labels=["scenario", "method"]
+    )
+    unbound = GaugeMetricFamily(
+        "reef_signal_unbound", "Main calls that continue none", labels=["scenario", "reason"]
+    )
+    refused = GaugeMetricFamily(
+        "reef_signal_refused", "Judged turns that gave no sample", labels=["scenario", "reason"]
+    )
+    waiting = GaugeMetricFamily(
+        "reef_signal_waiting", "What waits at this moment", labels=["scenario", "what"]
+    )
+    alarm = GaugeMetricFamily(
+        "reef_signal_alarm",
+        "1 while traffic flows and nothing binds",
+        labels=["scenario"],
+    )
+    for name, scenario in state.scenarios.items():
+        traffic = scenario.traffic
+        alarm.add_metric([name], float(traffic.alarm is not None))
+        total = signal.total(name)
+        for what in _PLAIN:
+            calls.add_metric([name, what], getattr(total, what))
+        for family, counts in (
+            (bound, total.bound),
+            (unbound, total.unbound),
+            (refused, total.refused),
+        ):
+            for key, count in sorted(counts.items()):
+                family.add_metric([name, key], count)
+        for what, open_ones in (
+            ("correlation", traffic.uncorrelated),
+            ("judge", traffic.to_judge),
+            ("batch", traffic.samples),
+            ("trainer", traffic.open_batches),
+        ):
+            waiting.add_metric([name, what], len(open_ones))
+    return [calls, bound, unbound, refused, waiting, alarm]

@@ -1,0 +1,36 @@
+"""Whether the token data of a reply can be trained on.
+
+A sample is trained on the sampled ids with the log-probabilities that they were sampled with.
+What does not fit together is refused with its reason and never padded or cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+__all__ = ["token_fault"]
+
+_LARGEST_ID = 2**31 - 1
+
+
+def token_fault(
+    prompt_token_ids: Sequence[int] | None,
+    token_ids: Sequence[int] | None,
+    logprobs: Sequence[float | None] | None,
+) -> str | None:
+    """Why the data cannot be trained on, as a reason's code; None if it can.
+
+    `logprobs[i]` is the natural log-probability of `token_ids[i]` when it was sampled.
+    """
+    if prompt_token_ids is None and token_ids is None and logprobs is None:
+        return "no-token-data"
+    if not prompt_token_ids or not token_ids or logprobs is None:
+        return "incomplete-token-data"
+    if len(logprobs) != len(token_ids):
+        return "length-mismatch"
+    if any(value is None or not math.isfinite(value) or value > 0 for value in logprobs):
+        return "not-a-log-probability"
+    if any(not 0 <= each <= _LARGEST_ID for ids in (prompt_token_ids, token_ids) for each in ids):
+        return "token-id-out-of-range"
+    return None

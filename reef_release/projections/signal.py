@@ -1,0 +1,132 @@
+"""Signal health: what became of each hour's calls, so that lost signal is seen where it is lost.
+
+Every figure counts a call in the hour in which it was made, by the client's clock, whenever the
+later event about it came. All of it follows from the log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from reef_release.domain import events as ev
+from reef_release.domain.events import Event
+from reef_release.domain.state import State
+
+__all__ = ["Counts", "SignalHealth"]
+
+_DISSOLVED = frozenset({"stale", "body-missing"})
+
+
+class Counts(msgspec.Struct, kw_only=True):
+    """Calls and turns by what became of them."""
+
+    calls: int = 0
+    failed: int = 0
+    pending: int = 0
+    main: int = 0
+    side: int = 0
+    retries: int = 0
+    regenerations: int = 0
+    bound: Counter[str] = msgspec.field(default_factory=Counter)
+    unbound: Counter[str] = msgspec.field(default_factory=Counter)
+    truncated: int = 0
+    reported: int = 0
+    judged: int = 0
+    neutral: int = 0
+    judging_failed: int = 0
+    refused: Counter[str] = msgspec.field(default_factory=Counter)
+    batched: int = 0
+
+
+class SignalHealth:
+    """Counts per scenario: in total, and per hour ("2026-01-02T03")."""
+
+    def __init__(self) -> None:
+        self._totals: dict[str, Counts] = {}
+        self._hours: dict[str, dict[str, Counts]] = {}
+
+    def total(self, scenario: str) -> Counts:
+        """The counts of all calls."""
+        return self._totals.get(scenario) or Counts()
+
+    def hours(self, scenario: str) -> dict[str, Counts]:
+        """The counts by hour, in order."""
+        return dict(sorted(self._hours.get(scenario, {}).items()))
+
+    def apply(self, state: State, event: Event) -> None:
+        """Count a valid event, which *state* contains already."""
+        scenario = event.envelope.scenario
+        data = event.data
+        match data:
+            case ev.InteractionRecorded() | ev.InteractionFailed():
+                for counts in self._of(scenario, data.at):
+                    _count_call(counts, data)
+            case ev.TurnBound() | ev.TurnUnbound():
+                for counts in self._of_turn(state, scenario, data.interaction_id):
+                    _count_correlated(counts, data)
+            case (
+                ev.TurnJudged() | ev.TurnJudgingFailed() | ev.SampleRefused() | ev.ReportReceived()
+            ):
+                for counts in self._of_turn(state, scenario, data.turn_id):
+                    _count_about(counts, data)
+            case ev.BatchFormed():
+                self._batched(state, scenario, data, 1)
+            case ev.BatchReleased() if data.reason in _DISSOLVED:
+                formed = state.scenarios[scenario].traffic.batches[data.batch_id].formed
+                self._batched(state, scenario, formed, -1)
+
+    def _of(self, scenario: str, at: str) -> tuple[Counts, Counts]:
+        total = self._totals.setdefault(scenario, Counts())
+        hour = self._hours.setdefault(scenario, {}).setdefault(at[:13], Counts())
+        return total, hour
+
+    def _of_turn(self, state: State, scenario: str, turn_id: str) -> tuple[Counts, Counts]:
+        return self._of(scenario, state.scenarios[scenario].traffic.turns[turn_id].at)
+
+    def _batched(self, state: State, scenario: str, formed: ev.BatchFormed, by: int) -> None:
+        for sample in formed.samples:
+            for counts in self._of_turn(state, scenario, sample.turn_id):
+                counts.batched += by
+
+
+def _count_call(counts: Counts, data: ev.InteractionRecorded | ev.InteractionFailed) -> None:
+    counts.calls += 1
+    counts.pending += 1
+    if isinstance(data, ev.InteractionFailed):
+        counts.failed += 1
+    elif data.finish_reason == "length":
+        counts.truncated += 1
+
+
+def _count_correlated(counts: Counts, data: ev.TurnBound | ev.TurnUnbound) -> None:
+    counts.pending -= 1
+    if isinstance(data, ev.TurnBound):
+        counts.main += 1
+        counts.bound[data.method] += 1
+    elif data.kind == "main":
+        counts.main += 1
+        counts.unbound[data.reason] += 1
+    elif data.kind == "side":
+        counts.side += 1
+    elif data.kind == "retry":
+        counts.retries += 1
+    else:
+        counts.regenerations += 1
+
+
+def _count_about(
+    counts: Counts,
+    data: ev.TurnJudged | ev.TurnJudgingFailed | ev.SampleRefused | ev.ReportReceived,
+) -> None:
+    match data:
+        case ev.TurnJudged():
+            counts.judged += 1
+            counts.neutral += data.target is None or (data.score == 0 and not data.hints)
+        case ev.TurnJudgingFailed():
+            counts.judging_failed += 1
+        case ev.SampleRefused():
+            counts.refused[data.reason] += 1
+        case ev.ReportReceived():
+            counts.reported += 1

@@ -1,0 +1,90 @@
+"""An agent that talks to a model and records what it said, for tests of traffic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.integration.api.story import Problem, Story, until
+
+__all__ = ["Agent", "correlated", "interaction", "signal", "turns_of"]
+
+
+def interaction(question: str = "What is 2 + 2?", /, **changes: Any) -> Any:
+    """A call with whole token data."""
+    return {
+        "messages": [{"role": "user", "content": question}],
+        "reply": {"role": "assistant", "content": "It is 4."},
+        "finish_reason": "stop",
+        "prompt_token_ids": [1, 2, 3],
+        "token_ids": [4, 5],
+        "logprobs": [-0.25, -1.5],
+        **changes,
+    }
+
+
+@dataclass(kw_only=True)
+class Agent:
+    """One conversation, recorded call by call; each call carries the whole history."""
+
+    story: Story
+    release_id: str | None = None
+    tag: str | None = None
+    system: str = "You help with homework."
+    at: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(hours=1))
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    receipts: list[str] = field(default_factory=list)
+
+    async def say(self, words: str, reply: str, /, **changes: Any) -> str:
+        """The user says *words*, the model replies; the receipt."""
+        return await self.record([{"role": "user", "content": words}], reply, **changes)
+
+    async def record(
+        self, news: Sequence[dict[str, Any]], reply: str | dict[str, Any], /, **changes: Any
+    ) -> str:
+        self.at += timedelta(seconds=20)
+        self.messages += news
+        message = {"role": "assistant", "content": reply} if isinstance(reply, str) else reply
+        body = {
+            **interaction(),
+            "messages": [{"role": "system", "content": self.system}, *self.messages],
+            "reply": message,
+            "tag": self.tag,
+            "release_id": self.release_id,
+            "at": self.at.isoformat(),
+            **changes,
+        }
+        receipt = await self.story.post("ingest", self.story.path("interactions"), body)
+        if body["reply"] is not None and not body.get("error"):
+            self.messages.append(message)
+        self.receipts.append(receipt["interaction_id"])
+        return str(receipt["interaction_id"])
+
+
+async def signal(story: Story) -> Any:
+    return await story.get("operate", story.path("signal"))
+
+
+async def correlated(story: Story, calls: int) -> Any:
+    """Wait until so many calls are recorded and none waits; the signal view."""
+    return await until(
+        lambda: signal(story),
+        lambda view: view["total"]["calls"] == calls and view["total"]["pending"] == 0,
+    )
+
+
+async def turns_of(story: Story, session_id: str) -> list[Any]:
+    try:
+        view = await story.get("operate", story.path("sessions", session_id))
+    except Problem as problem:
+        if problem.status == 404:
+            return []
+        raise
+    return list(view["turns"])
+
+
+def lines(bodies: Sequence[Any]) -> bytes:
+    return b"".join(json.dumps(body).encode() + b"\n" for body in bodies)
