@@ -1,7 +1,9 @@
 """How often a judge finds what a reaction is about: `python bench/attribution.py [--short]`.
 
 The labelled cases are `judge/data/attribution.jsonl`; the rules of the scripted judge were written
-with the half `tune`, so only the half `held` measures them. Beside each judge stands the baseline
+with the half `tune`, so only the half `held` measures them. Both halves have one author, who is
+that of the rules, too; `later` (`attribution_later.jsonl`) was written after the rules, in other
+words, other situations and partly in languages that the rules do not know. Beside each judge stands the baseline
 that takes every reaction to be about the last reply and, for `score`, to reject it, as most do.
 
 about: the right reply; score: the right score; words: what was rejected and what must stay, each
@@ -27,7 +29,12 @@ from judge.voting import ask
 from reef_release.domain.judging import Judgment, judge_votes
 from reef_release.wire import Message, NextState, TurnAssignment
 
-CASES = Path(__file__).resolve().parents[1] / "judge" / "data" / "attribution.jsonl"
+DATA = Path(__file__).resolve().parents[1] / "judge" / "data"
+FILES = {
+    "held": "attribution.jsonl",
+    "tune": "attribution.jsonl",
+    "later": "attribution_later.jsonl",
+}
 MEASURES = ("about", "score", "words", "exact")
 _SAME = 0.5
 
@@ -35,7 +42,7 @@ Answer = tuple[int, int, str, str]
 
 
 def read_cases(split: str) -> list[dict[str, Any]]:
-    lines = CASES.read_text("utf-8").splitlines()
+    lines = (DATA / FILES[split]).read_text("utf-8").splitlines()
     return [case for case in map(json.loads, lines) if case["split"] == split]
 
 
@@ -136,7 +143,7 @@ def report(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="the same; it takes a second")
-    parser.add_argument("--split", choices=["held", "tune"], default="held")
+    parser.add_argument("--split", choices=list(FILES), default="held")
     parser.add_argument("--endpoint", help="also measure the model at this address")
     parser.add_argument("--model", default="policy", help="its name there")
     parser.add_argument("--votes", type=int, default=3)
@@ -145,7 +152,7 @@ def main() -> int:
     given = parser.parse_args()
     cases = read_cases(given.split)
     if not given.json:
-        print(f"{len(cases)} cases, half {given.split}")
+        print(f"{len(cases)} cases, {given.split}")
     report("always the last reply", cases, baseline, as_json=given.json)
     report("scripted", cases, judged(ScriptedBackend(), 1), as_json=given.json)
     if given.endpoint:
