@@ -3,11 +3,14 @@
 The labelled cases are `judge/data/attribution.jsonl`; the rules of the scripted judge were written
 with the half `tune`, so only the half `held` measures them. Both halves have one author, who is
 that of the rules, too; `later` (`attribution_later.jsonl`) was written after the rules, in other
-words, other situations and partly in languages that the rules do not know. Beside each judge stands the baseline
-that takes every reaction to be about the last reply and, for `score`, to reject it, as most do.
+words, other situations and partly in languages that the rules do not know. Beside each judge
+stands the baseline that takes every reaction to be about the last reply and, for `score`, to
+reject it, as most do.
 
-about: the right reply; score: the right score; words: what was rejected and what must stay, each
-the same characters to more than half (F1 of character pairs, 1 for two empty texts); exact: all.
+decided: of the cases in which the judge gives a score other than 0 (only those train anything),
+those with the right reply and the right score. Of all cases: about: the right reply; score: the
+right score; words: what was rejected and what must stay, each the same characters to more than
+half (F1 of character pairs, 1 for two empty texts); exact: all three.
 """
 
 from __future__ import annotations
@@ -98,7 +101,7 @@ def measure(case: dict[str, Any], found: Answer) -> dict[str, bool]:
         "score": score == label["score"],
         "words": same_words(rejected, label["rejected"]) and same_words(keep, label["keep"]),
     }
-    return {**right, "exact": all(right.values())}
+    return {**right, "exact": all(right.values()), "scored": score != 0}
 
 
 def interval(right: int, asked: int) -> tuple[float, float]:
@@ -118,18 +121,21 @@ def report(
     as_json: bool,
 ) -> None:
     results = [(case, measure(case, answer(case))) for case in cases]
+    decided = [result for _, result in results if result["scored"]]
+    right = sum(result["about"] and result["score"] for result in decided)
     if as_json:
         shares = {
             each: round(sum(result[each] for _, result in results) / len(results), 4)
             for each in MEASURES
         }
-        print(json.dumps({"judge": name, "cases": len(results), **shares}), flush=True)
+        counts = {"cases": len(results), "decided": len(decided), "decided_right": right}
+        print(json.dumps({"judge": name, **counts, **shares}), flush=True)
         return
-    row = [f"{name:<28}"]
+    row = [f"{name:<28}", f"decided {right}/{len(decided)}"]
     for each in MEASURES:
-        right = sum(result[each] for _, result in results)
-        low, high = interval(right, len(results))
-        row.append(f"{each} {right / len(results):.3f} [{low:.2f}, {high:.2f}]")
+        count = sum(result[each] for _, result in results)
+        low, high = interval(count, len(results))
+        row.append(f"{each} {count / len(results):.3f} [{low:.2f}, {high:.2f}]")
     print("  ".join(row), flush=True)
     categories = dict.fromkeys(case["category"] for case in cases)
     for category in categories:

@@ -100,8 +100,8 @@ PROMPT_DIGEST = hashlib.sha256(
 
 
 def last_index(turn: TurnAssignment) -> int:
-    """The number of the turn's own reply: it follows on the earlier ones."""
-    return 1 + max((each.index for each in turn.earlier), default=0)
+    """The number of the turn's own reply."""
+    return turn.index or 1 + max((each.index for each in turn.earlier), default=0)
 
 
 def shown_replies(turn: TurnAssignment) -> dict[int, str]:
@@ -118,16 +118,7 @@ def shown_replies(turn: TurnAssignment) -> dict[int, str]:
 def prompt_messages(turn: TurnAssignment) -> list[dict[str, str]]:
     """The two messages that ask for one vote on *turn*."""
     replies = shown_replies(turn)
-    sections = [
-        *_conversation(turn, replies),
-        *(
-            Section(
-                name=f"REACTION {turn.next_state.role}",
-                text=_cut(_text(each), _REACTION_CHARACTERS),
-            )
-            for each in turn.next_state.messages
-        ),
-    ]
+    sections = [*_conversation(turn, replies), *_reactions(turn)]
     data = write_sections(sections, fence_for(sections, f"{PROMPT_DIGEST}{turn.turn_id}"))
     reminder = _REMINDER.format(numbers=", ".join(map(str, sorted(replies))), last=max(replies))
     return [
@@ -159,6 +150,17 @@ def _conversation(turn: TurnAssignment, replies: dict[int, str]) -> list[Section
         *placed,
         _reply(last, replies[last]),
     ]
+
+
+def _reactions(turn: TurnAssignment) -> list[Section]:
+    """What came next: a person's words and tools' results; what else came is no reaction."""
+    found = []
+    for message in turn.next_state.messages:
+        role = message.get("role") or turn.next_state.role
+        kind = "REACTION" if role in ("user", "tool") else "MESSAGE"
+        text = _cut(_text(message), _REACTION_CHARACTERS)
+        found.append(Section(name=f"{kind} {role if role in _ROLES else 'other'}", text=text))
+    return found
 
 
 def _reply(index: int, text: str) -> Section:

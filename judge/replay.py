@@ -40,6 +40,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
     next_state: _Next
     messages: list[dict[str, Any]] = []
     earlier: list[_Earlier] = []
+    index: int = 0
     scenario: str = ""
     session_id: str = ""
     lease_id: str = ""
@@ -85,6 +86,7 @@ def read_turns(lines: Iterable[str]) -> Iterator[TurnAssignment]:
                 Message(index=each.index, turn_id=each.turn_id, reply=each.reply)
                 for each in found.earlier
             ],
+            index=found.index,
         )
 
 

@@ -373,7 +373,11 @@ class NextState(_View, frozen=True, kw_only=True):
 
 
 class TurnAssignment(_View, frozen=True, kw_only=True):
-    """A completed turn to judge: request, reply, next state, and the earlier replies."""
+    """A completed turn to judge: request, reply, next state, and the earlier replies.
+
+    `index` is the number of `reply` among the session's replies; 0 means one more than the
+    highest of `earlier`, which is right unless the reply just before was erased.
+    """
 
     scenario: str
     turn_id: str
@@ -384,6 +388,7 @@ class TurnAssignment(_View, frozen=True, kw_only=True):
     reply: str
     next_state: NextState
     earlier: list[Message]
+    index: int = 0
 
 
 class Vote(_Request, frozen=True, kw_only=True):

@@ -18,6 +18,12 @@ def sections(given: TurnAssignment) -> list[tuple[str, str]]:
     return [(each.name, each.text) for each in read_sections(prompt_messages(given)[1]["content"])]
 
 
+def changed(given: TurnAssignment, **fields: Any) -> TurnAssignment:
+    return TurnAssignment(
+        **{**{name: getattr(given, name) for name in given.__struct_fields__}, **fields}
+    )
+
+
 def test_the_conversation_is_shown_in_its_order_with_numbered_replies() -> None:
     given = turn(
         reaction="Too long.",
@@ -91,18 +97,11 @@ def test_what_the_user_wrote_about_such_tags_is_kept() -> None:
 
 def test_every_result_of_a_tool_is_shown() -> None:
     given = turn(role="tool", reaction="first result")
-    given = TurnAssignment(
-        **{
-            **{name: getattr(given, name) for name in given.__struct_fields__},
-            "next_state": NextState(
-                role="tool",
-                messages=[
-                    {"content": "first result"},
-                    {"content": [{"type": "text", "text": "2nd"}]},
-                ],
-            ),
-        }
-    )
+    came: list[dict[str, Any]] = [
+        {"content": "first result"},
+        {"content": [{"type": "text", "text": "2nd"}]},
+    ]
+    given = changed(given, next_state=NextState(role="tool", messages=came))
     assert sections(given)[-2:] == [("REACTION tool", "first result"), ("REACTION tool", "2nd")]
 
 
@@ -157,14 +156,27 @@ def test_a_very_long_session_keeps_its_beginning_its_end_and_its_numbers() -> No
 
 
 def test_numbers_may_begin_later_than_one() -> None:
-    given = turn(reply="Last.")
-    given = TurnAssignment(
-        **{
-            **{name: getattr(given, name) for name in given.__struct_fields__},
-            "earlier": [Message(index=7, turn_id="x", reply="Seventh.")],
-        }
-    )
+    given = changed(turn(), earlier=[Message(index=7, turn_id="x", reply="Seventh.")])
     assert [name for name, _ in sections(given)][:2] == ["REPLY 7", "REPLY 8"]
+
+
+def test_the_last_reply_keeps_its_number_when_the_one_before_was_erased() -> None:
+    given = changed(turn(), earlier=[Message(index=1, turn_id="x", reply="First.")], index=3)
+    assert [name for name, _ in sections(given)][:2] == ["REPLY 1", "REPLY 3"]
+
+
+def test_a_system_note_among_what_came_next_is_no_reaction() -> None:
+    came = [
+        {"role": "tool", "content": "done"},
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "Thanks!"},
+    ]
+    given = changed(turn(), next_state=NextState(role="tool", messages=came))
+    assert sections(given)[1:] == [
+        ("REACTION tool", "done"),
+        ("MESSAGE system", "be brief"),
+        ("REACTION user", "Thanks!"),
+    ]
 
 
 @pytest.mark.parametrize(

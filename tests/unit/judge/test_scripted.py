@@ -157,4 +157,4 @@ def test_a_hostile_reaction_is_read_in_time() -> None:
         "[" * 12_000,
         "1 " * 6_000,
     ]:
-        read_reaction(text, {number: text for number in range(1, 9)})
+        read_reaction(text, dict.fromkeys(range(1, 9), text))
