@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     work.add_argument("--name", required=True)
     work.add_argument("--scenario", action="append", required=True)
     work.add_argument("--probe-every", type=int, default=25)
-    work.add_argument("--probe-accuracy", type=float, default=0.75)
+    work.add_argument("--probe-accuracy", type=float, default=0.8)
     work.add_argument("--once", action="store_true")
     work.set_defaults(json=False)
     offline = verbs.add_parser("replay")

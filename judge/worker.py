@@ -57,7 +57,7 @@ class JudgeWorkerConfig:
     votes: int = 3
     poll_s: float = 1.0
     probe_every: int = 25
-    probe_accuracy: float = 0.75
+    probe_accuracy: float = 0.8
     post_retry: Retry = field(default_factory=lambda: Retry(attempts=6, longest_wait_s=30.0))
 
     def __post_init__(self) -> None:

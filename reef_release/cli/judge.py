@@ -24,7 +24,9 @@ Model = Annotated[
     str | None, typer.Option("--model", help="The model's name there; default: the only one.")
 ]
 Votes = Annotated[int, typer.Option("--votes", min=1, max=99, help="How often each is asked.")]
-Temperature = Annotated[float, typer.Option("--temperature", min=0.0, max=2.0)]
+Temperature = Annotated[
+    float, typer.Option("--temperature", min=0.0, max=2.0, help="How much votes may differ.")
+]
 MaxTokens = Annotated[int, typer.Option("--max-tokens", min=1, help="Longest answer.")]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.001, help="Seconds that one answer may take.")
@@ -55,7 +57,7 @@ def worker(
     probe_accuracy: Annotated[
         float,
         typer.Option("--probe-accuracy", min=0.0, max=1.0, help="Warn when fewer are right."),
-    ] = 0.75,
+    ] = 0.8,
     endpoint_key_file: KeyFile = None,
     once: Once = False,
     url: Url = DEFAULT_URL,
