@@ -65,6 +65,23 @@ class Settings(BaseSettings):
         gt=0,
         description="A session is over when its client made no call for so long.",
     )
+    judge_quorum: int = Field(default=1, ge=1, description="Fewer valid votes are no opinion.")
+    judge_window: int = Field(
+        default=20, ge=1, description="Known answers over which a judge's accuracy is taken."
+    )
+    judge_min_accuracy: float = Field(
+        default=0.8, ge=0, le=1, description="Below it a judge's scores feed no batch."
+    )
+    judging_retry_s: float = Field(
+        default=30.0, ge=0, description="Wait after a turn's first failed judging; then longer."
+    )
+    batch_size: int = Field(default=16, ge=1, le=256, description="Judged turns of a batch.")
+    batch_max_lag: int = Field(
+        default=0, ge=0, description="How many releases behind the served one a batch may be."
+    )
+    sample_limit_tokens: int = Field(
+        default=16_384, ge=1, description="Replies with more sampled tokens are not trained on."
+    )
 
     @property
     def keys_dir(self) -> Path:

@@ -19,6 +19,7 @@ __all__ = [
     "InteractionRequest",
     "LineOutcome",
     "OpenView",
+    "ProbeView",
     "Receipt",
     "ReportRequest",
     "ReportView",
@@ -234,3 +235,9 @@ class BatchReturn(_Request, frozen=True, kw_only=True):
     """A trainer gives a batch back that it could not train on."""
 
     lease_id: str
+
+
+class ProbeView(_View, frozen=True, kw_only=True):
+    """Whether the judge is suspended now: its scores feed no batch."""
+
+    suspended: bool

@@ -1,4 +1,4 @@
-"""Leases: who works on which gate now, so that two workers do not do the same work.
+"""Leases: who works on which gate or turn now, so that two workers do not do the same work.
 
 A lease saves work; it protects nothing. Whatever a worker without a lease posts is judged by
 the log alone, and a service that restarts forgets its leases at the cost of work done twice.
@@ -49,6 +49,11 @@ class Leases:
         self._by_subject[subject] = lease
         return lease
 
+    def take_free(self, subject: str, worker: str) -> Lease | None:
+        """Like `take`, but None also while *worker* itself holds one: it may do two at once."""
+        self._drop_expired()
+        return None if subject in self._by_subject else self.take(subject, worker)
+
     def renew(self, lease_id: str) -> Lease:
         """Extend a lease that has not expired. Raises `NotFound`."""
         self._drop_expired()
@@ -58,7 +63,7 @@ class Leases:
                 return lease
         raise NotFound(
             f"No lease {lease_id} is held; it has expired or the service restarted.",
-            next_step="Claim again; recorded trials are kept.",
+            next_step="Claim again; what was recorded is kept.",
         )
 
     def release(self, subject: str) -> None:

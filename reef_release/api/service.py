@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from reef_release.api.batching import Batching
 from reef_release.api.commands import Commands
 from reef_release.api.correlating import Correlating
 from reef_release.api.documents import Documents
@@ -105,10 +106,12 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         correlating = Correlating(
             live=live, commands=commands, blobs=blobs, expiry_s=settings.session_expiry_s
         )
+        batching = Batching(live=live, commands=commands, blobs=blobs, settings=settings)
         await processes.establish_trust(anchor)
         work = [
             asyncio.create_task(processes.run(), name="processes"),
             asyncio.create_task(correlating.run(), name="correlation"),
+            asyncio.create_task(batching.run(), name="batching"),
         ]
         try:
             yield Service(

@@ -2,12 +2,14 @@
 
 from litestar.types import ControllerRouterHandler
 
+from reef_release.api.routes.batches import BatchController
 from reef_release.api.routes.blobs import BLOB_HANDLERS
 from reef_release.api.routes.candidates import CandidateController
 from reef_release.api.routes.current import current_document
 from reef_release.api.routes.gates import GateController, renew_lease
 from reef_release.api.routes.health import HEALTH_HANDLERS
 from reef_release.api.routes.interactions import INTERACTION_HANDLERS
+from reef_release.api.routes.judging import JudgingController
 from reef_release.api.routes.log import EventController, LogController
 from reef_release.api.routes.nodes import report_node
 from reef_release.api.routes.releases import ReleaseController
@@ -23,9 +25,11 @@ HANDLERS: list[ControllerRouterHandler] = [
     *INTERACTION_HANDLERS,
     *SIGNAL_HANDLERS,
     *TRUST_HANDLERS,
+    BatchController,
     CandidateController,
     EventController,
     GateController,
+    JudgingController,
     LogController,
     ReleaseController,
     ScenarioController,

@@ -17,6 +17,7 @@ from litestar.params import FromPath, JSONBody
 from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
 from reef_release.api.access import requires
+from reef_release.api.batches import renew_batch
 from reef_release.api.leases import Lease
 from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.service import Service
@@ -145,14 +146,20 @@ class GateController(Controller):
 
 @post(
     "/reef/leases/{lease_id:str}/renew",
-    guards=[_GATE],
+    guards=[requires(TokenRole.GATE, TokenRole.JUDGE, TokenRole.TRAIN)],
     summary="Keep a lease",
     responses=WRITE_PROBLEMS,
 )
-async def renew_lease(lease_id: FromPath[str], service: NamedDependency[Service]) -> LeaseView:
-    """Extend a lease before it expires."""
-    lease = service.leases.renew(lease_id)
-    return LeaseView(lease_id=lease.lease_id, expires_at=_expiry(service))
+async def renew_lease(
+    request: Request[Principal, Any, Any],
+    lease_id: FromPath[str],
+    service: NamedDependency[Service],
+) -> LeaseView:
+    """Extend the lease on a gate, a turn or a batch before it expires."""
+    trains = request.user.role == TokenRole.TRAIN
+    if not (trains and await renew_batch(service, request.user, lease_id)):
+        service.leases.renew(lease_id)
+    return LeaseView(lease_id=lease_id, expires_at=_expiry(service))
 
 
 def _gate(scenario: Scenario, gate_id: str) -> Gate:

@@ -170,7 +170,7 @@ def _sample_refused(
 def _judge_suspended(
     state: State, _checks: Checks, envelope: Envelope, data: tv.JudgeSuspended
 ) -> None:
-    _traffic(state, envelope).suspended[judge_id(data.judge)] = envelope.position
+    _traffic(state, envelope).suspended[judge_id(data.judge)] = data.asked
 
 
 def _judge_resumed(

@@ -125,7 +125,7 @@ class Traffic:
     batches: dict[str, Batch] = field(default_factory=dict)
     open_batches: dict[str, None] = field(default_factory=dict)
     suspended: dict[str, int] = field(default_factory=dict)
-    """Judges whose scores feed no batch, with the position since when."""
+    """Judges whose scores feed no batch, with how many known answers they were asked."""
     unbound_run: Counter[str] = field(default_factory=Counter)
     """The main calls since the last binding, by the reason that each bound to nothing."""
     alarm: str | None = None

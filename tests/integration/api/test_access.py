@@ -76,7 +76,9 @@ ROUTES = [
         f"{S}/gates/none/decision",
         "gate",
     ),
-    Route("/reef/leases/{lease_id:str}/renew", "POST", "/reef/leases/none/renew", "gate"),
+    Route(
+        "/reef/leases/{lease_id:str}/renew", "POST", "/reef/leases/none/renew", "gate judge train"
+    ),
     Route("/reef/scenarios/{scenario:str}/releases", "GET", f"{S}/releases", BLOB),
     Route(
         "/reef/scenarios/{scenario:str}/releases/{release_id:str}",
@@ -116,6 +118,15 @@ ROUTES = [
     ),
     Route("/reef/nodes/{node_id:str}/reports", "POST", "/reef/nodes/n1/reports", "serve"),
     Route(f"{SCENARIO}/interactions", "POST", f"{S}/interactions", "ingest"),
+    Route(f"{SCENARIO}/turns/claim", "POST", f"{S}/turns/claim", "judge"),
+    Route(
+        f"{SCENARIO}/turns/{{turn_id:str}}/judgment", "POST", f"{S}/turns/none/judgment", "judge"
+    ),
+    Route(f"{SCENARIO}/judge/probes", "POST", f"{S}/judge/probes", "judge"),
+    Route(f"{SCENARIO}/batches/claim", "POST", f"{S}/batches/claim", "train"),
+    Route(
+        f"{SCENARIO}/batches/{{batch_id:str}}/release", "POST", f"{S}/batches/none/release", "train"
+    ),
     Route("/reef/report", "POST", "/reef/report", "ingest"),
     Route(f"{SCENARIO}/signal", "GET", f"{S}/signal", ALL),
     Route(f"{SCENARIO}/sessions", "GET", f"{S}/sessions", SESSION),

@@ -10,7 +10,20 @@ from typing import Any
 
 from tests.integration.api.story import Problem, Story, until
 
-__all__ = ["Agent", "correlated", "interaction", "signal", "turns_of"]
+__all__ = [
+    "JUDGE",
+    "Agent",
+    "claim_batch",
+    "claim_turn",
+    "correlated",
+    "interaction",
+    "judge",
+    "judgment",
+    "lines",
+    "signal",
+    "turns_of",
+    "vote",
+]
 
 
 def interaction(question: str = "What is 2 + 2?", /, **changes: Any) -> Any:
@@ -88,3 +101,38 @@ async def turns_of(story: Story, session_id: str) -> list[Any]:
 
 def lines(bodies: Sequence[Any]) -> bytes:
     return b"".join(json.dumps(body).encode() + b"\n" for body in bodies)
+
+
+JUDGE = {"model": "scripted", "prompt_digest": "ab" * 32, "settings": {"votes": "3"}}
+
+
+def vote(score: int, about: int, *hints: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "raw": f"{score} about {about}",
+        "valid": True,
+        "score": score,
+        "about": about,
+        "rejected": "",
+        "keep": "",
+        "hints": list(hints),
+        **changes,
+    }
+
+
+def judgment(lease_id: str, *votes: Any, **changes: Any) -> dict[str, Any]:
+    return {"lease_id": lease_id, "judge": JUDGE, "votes": list(votes), "error": None, **changes}
+
+
+async def claim_turn(story: Story, worker: str = "judge-1") -> Any:
+    """A turn to judge, or None."""
+    return await story.post("judge", story.path("turns", "claim"), {"worker": worker})
+
+
+async def judge(story: Story, turn: Any, *votes: Any, **changes: Any) -> Any:
+    path = story.path("turns", turn["turn_id"], "judgment")
+    return await story.post("judge", path, judgment(turn["lease_id"], *votes, **changes))
+
+
+async def claim_batch(story: Story, worker: str = "trainer-1") -> Any:
+    """A batch to train on, or None."""
+    return await story.post("train", story.path("batches", "claim"), {"worker": worker})

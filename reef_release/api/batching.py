@@ -1,0 +1,201 @@
+"""Batches form by themselves from judged turns of the release served, as the log allows.
+
+Each sample that may not be trained is refused with an event; a claim that its trainer let lapse
+is released with an event; a batch whose release is served no more is dissolved. Two services that
+do the same append one event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from reef_release.api.bodies import InteractionBody, read_body
+from reef_release.api.commands import Commands
+from reef_release.api.contamination import GateTasks
+from reef_release.artifacts.blobs import BlobStore
+from reef_release.artifacts.errors import BlobMissing
+from reef_release.domain import events as ev
+from reef_release.domain.events import EventData
+from reef_release.domain.state import Scenario
+from reef_release.domain.traffic.records import Judged, Turn
+from reef_release.errors import ReefError
+from reef_release.projections.live import LiveState
+from reef_release.settings import Settings
+
+__all__ = ["Batching", "release_lag"]
+
+ACTOR = "service"
+_IDLE_S = 1.0
+_GRACE = timedelta(seconds=2)
+_log = structlog.get_logger(__name__)
+
+
+def release_lag(scenario: Scenario, channel: str, release_id: str) -> int | None:
+    """How many pointer events ago the channel served the release; None if it never did."""
+    history = [pointer.release_id for pointer in scenario.pointers.get(channel, ())]
+    if release_id not in history:
+        return None
+    return history[::-1].index(release_id)
+
+
+class Batching:
+    """The forming of batches in one service process."""
+
+    def __init__(
+        self,
+        *,
+        live: LiveState,
+        commands: Commands,
+        blobs: BlobStore,
+        settings: Settings,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._live = live
+        self._commands = commands
+        self._blobs = blobs
+        self._settings = settings
+        self._clock = clock
+        self._tasks = GateTasks(blobs)
+        self._sound: set[tuple[str, str, int]] = set()
+        """Samples whose bodies were looked at, with the number of policies at that time."""
+
+    async def run(self) -> None:
+        """Work until cancelled, or until the fold stops at an event that it cannot read."""
+        while self._live.broken is None:
+            position = self._live.state.position
+            try:
+                await self.step()
+            except Exception:
+                _log.exception("a step of batching failed")
+                await asyncio.sleep(_IDLE_S)
+            if self._live.state.position == position:
+                await self._live.wait_beyond(position, _IDLE_S)
+
+    async def step(self) -> None:
+        """Release what is over, refuse what may not be trained, form what is full."""
+        for scenario in list(self._live.state.scenarios.values()):
+            for data in list(self._over(scenario)):
+                await self._append(scenario.name, data)
+            if any(scenario.pointers.values()):
+                await self._form(scenario)
+
+    def _over(self, scenario: Scenario) -> Iterator[ev.BatchReleased]:
+        """Lapsed claims, and batches that nobody has and whose release is served no more."""
+        traffic = scenario.traffic
+        for batch_id in traffic.open_batches:
+            batch = traffic.batches[batch_id]
+            if batch.claimed_at is not None:
+                until = datetime.fromisoformat(batch.claimed_at) + timedelta(seconds=batch.lease_s)
+                if self._clock() > until + _GRACE:
+                    yield ev.BatchReleased(
+                        batch_id=batch_id, lease_id=batch.lease_id, reason="expired"
+                    )
+            elif not self._fresh(scenario, batch.formed.channel, batch.formed.release_id):
+                yield ev.BatchReleased(batch_id=batch_id, lease_id=None, reason="stale")
+
+    def _fresh(self, scenario: Scenario, channel: str, release_id: str) -> bool:
+        lag = release_lag(scenario, channel, release_id)
+        return lag is not None and lag <= self._settings.batch_max_lag
+
+    async def _form(self, scenario: Scenario) -> None:
+        traffic = scenario.traffic
+        ready: dict[str, list[ev.BatchSample]] = {}
+        taken: set[str] = set()
+        for turn_id in list(traffic.samples):
+            judged = traffic.turns[turn_id].judged
+            if turn_id not in traffic.samples or judged is None or judged.target is None:
+                continue
+            if judged.judge_id in traffic.suspended and not judged.by_suspended:
+                continue  # it waits for its judge to be trusted again
+            target = traffic.turns[judged.target]
+            reason = self._refusal(scenario, judged, target, taken)
+            reason = reason or await self._body_refusal(scenario, turn_id, target)
+            if reason is not None:
+                refused = ev.SampleRefused(turn_id=turn_id, target=target.turn_id, reason=reason)
+                await self._append(scenario.name, refused)
+                continue
+            taken.add(target.turn_id)
+            channel = self._channel(scenario, target) or ""
+            samples = ready.setdefault(channel, [])
+            samples.append(
+                ev.BatchSample(
+                    turn_id=turn_id, target=target.turn_id, release_id=target.release_id or ""
+                )
+            )
+            if len(samples) == self._settings.batch_size:
+                await self._append(scenario.name, _formed(scenario, channel, samples))
+                samples.clear()
+        waiting = {(scenario.name, turn_id) for turn_id in traffic.samples}
+        self._sound = {key for key in self._sound if key[0] != scenario.name or key[:2] in waiting}
+
+    def _channel(self, scenario: Scenario, target: Turn) -> str | None:
+        release_id = target.release_id or ""
+        for channel in scenario.pointers:
+            if self._fresh(scenario, channel, release_id):
+                return channel
+        return None
+
+    def _refusal(
+        self, scenario: Scenario, judged: Judged, target: Turn, taken: set[str]
+    ) -> str | None:
+        if judged.by_suspended:
+            return "judge-suspended"
+        if target.token_fault is not None:
+            return target.token_fault
+        if (target.token_count or 0) > self._settings.sample_limit_tokens:
+            return "too-long"
+        if target.used_by is not None or target.turn_id in taken:
+            return "turn-used"
+        if self._channel(scenario, target) is None:
+            known = (target.release_id or "") in scenario.releases
+            return "stale" if known else "unknown-release"
+        return None
+
+    async def _body_refusal(self, scenario: Scenario, turn_id: str, target: Turn) -> str | None:
+        key = (scenario.name, turn_id, len(scenario.policies))
+        if key in self._sound:
+            return None
+        try:
+            body = await read_body(self._blobs, target.body)
+        except BlobMissing:
+            return "body-missing"
+        if await self._tasks.overlap(scenario, _texts(body)):
+            return "gate-task"
+        self._sound.add(key)
+        return None
+
+    async def _append(self, scenario: str, data: EventData) -> None:
+        try:
+            await self._commands.append(ACTOR, scenario, data)
+        except ReefError as error:
+            # Another service did it, or the log is away; the next round looks again.
+            _log.info("step not taken", step=data.TYPE, scenario=scenario, why=error.detail)
+
+
+def _formed(scenario: Scenario, channel: str, samples: list[ev.BatchSample]) -> ev.BatchFormed:
+    serving = scenario.serving(channel)
+    # Derived, not random: of two services that form it at once, one finds the stream taken.
+    names = [str(len(scenario.traffic.batches)), *(sample.turn_id for sample in samples)]
+    return ev.BatchFormed(
+        batch_id=hashlib.sha256("/".join(names).encode()).hexdigest()[:32],
+        channel=channel,
+        release_id=serving.release_id if serving else "",
+        samples=list(samples),
+    )
+
+
+def _texts(body: InteractionBody) -> Iterator[str]:
+    """Everything in a request that may be a question."""
+    for message in body.messages:
+        content = message.get("content")
+        if isinstance(content, str):
+            yield content
+        elif isinstance(content, list):
+            for part in content:
+                if isinstance(part, dict) and isinstance(part.get("text"), str):
+                    yield part["text"]

@@ -1,0 +1,263 @@
+"""Turns for judges: what one gets to see of a turn, and what its votes become in the log.
+
+A lease saves work; that a turn is judged once is the log's business. What the judgment says is
+computed here from the raw votes, by the same function as everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import msgspec
+import structlog
+
+from reef_release.api.bodies import next_state_of, read_body, reply_text
+from reef_release.api.leases import Lease
+from reef_release.api.service import Service
+from reef_release.artifacts.errors import BlobMissing
+from reef_release.domain import events as ev
+from reef_release.domain.judging import judge_votes
+from reef_release.domain.state import Scenario
+from reef_release.domain.traffic.records import Turn
+from reef_release.domain.traffic.rules import judge_id
+from reef_release.errors import BadRequest, Conflict, NotFound
+from reef_release.log import IdConflict
+from reef_release.wire import (
+    JudgeIdentity,
+    JudgeProbe,
+    JudgmentRequest,
+    Message,
+    NextState,
+    TurnAssignment,
+    Vote,
+    WrittenView,
+)
+
+__all__ = ["VotesBody", "claim_turn", "note_probe", "post_judgment"]
+
+_MAX_EARLIER = 30
+_MAX_VOTES = 99
+_ERROR_CHARACTERS = 2_000
+_VOTES_LIMIT_BYTES = 16 * 1024 * 1024
+_DELAY_GROWS = 4
+_log = structlog.get_logger(__name__)
+
+
+class VotesBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What the blob of a judgment holds: every raw vote, so that nobody need judge again."""
+
+    votes: list[Vote]
+    rejected: str
+    keep: str
+
+
+async def claim_turn(
+    service: Service,
+    scenario: Scenario,
+    worker: str,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> TurnAssignment | None:
+    """The turn that was completed first of those that nobody works on; None if there is none."""
+    traffic = scenario.traffic
+    for turn_id in list(traffic.to_judge):
+        turn = traffic.turns[turn_id]
+        if not turn.can_be_judged or clock() < _not_before(turn, service.settings.judging_retry_s):
+            continue
+        lease = service.leases.take_free(_subject(scenario, turn_id), worker)
+        if lease is None:
+            continue
+        try:
+            return await _assignment(service, scenario, turn, lease)
+        except BlobMissing as missing:
+            # Erased on request: nobody can judge it any more.
+            service.leases.release(lease.subject)
+            _log.info("turn without its body", turn=turn_id, why=missing.detail)
+        except BaseException:
+            service.leases.release(lease.subject)
+            raise
+    return None
+
+
+async def post_judgment(
+    service: Service, actor: str, scenario: Scenario, turn_id: str, request: JudgmentRequest
+) -> WrittenView:
+    """Record all votes on a turn, or the error that prevented them.
+
+    The same votes again get the first result. Raises `NotFound`, `BadRequest`, `Refused`, and
+    `Conflict` when other votes are recorded.
+    """
+    turn = scenario.traffic.turns.get(turn_id)
+    if turn is None:
+        raise NotFound(f"There is no turn {turn_id!r} in {scenario.name!r}.")
+    if bool(request.votes) == (request.error is not None) or len(request.votes) > _MAX_VOTES:
+        raise BadRequest(
+            f"A judgment has between 1 and {_MAX_VOTES} votes, or an error.",
+            next_step="Send one of the two.",
+        )
+    if turn.judged is not None:
+        return await _judged_before(service, turn, request)
+    judge = _record(request.judge)
+    if request.error is not None:
+        # Under the lease's own id: an answer that was lost must not count as two failures.
+        failed = ev.TurnJudgingFailed(
+            turn_id=turn_id,
+            attempt=turn.failures + 1,
+            error=request.error[:_ERROR_CHARACTERS],
+            judge=judge,
+        )
+        appended, event_id = await service.commands.append(
+            actor, scenario.name, failed, event_id=request.lease_id
+        )
+    else:
+        judged = await _judgment(service, scenario, turn, request, judge)
+        try:
+            appended, event_id = await service.commands.append(actor, scenario.name, judged)
+        except Conflict:
+            if turn.judged is None:
+                raise
+            return await _judged_before(service, turn, request)
+    service.leases.release(_subject(scenario, turn_id))
+    return WrittenView(position=appended.position, event_id=event_id)
+
+
+async def note_probe(service: Service, actor: str, scenario: Scenario, probe: JudgeProbe) -> bool:
+    """Draw the consequence of a judge's known answers; whether it is suspended now.
+
+    It is suspended once too many of a whole window are wrong, also before the window is full,
+    and resumes when enough are right of at least as many as it was suspended for.
+    """
+    if not 0 <= probe.right <= probe.asked or probe.asked == 0:
+        raise BadRequest("Between none and all of the known answers are right.")
+    settings = service.settings
+    judge = _record(probe.judge)
+    suspended_for = scenario.traffic.suspended.get(judge_id(judge))
+    window = settings.judge_window
+    wrong = probe.asked - probe.right
+    bad = wrong > (1 - settings.judge_min_accuracy) * max(window, probe.asked) + 1e-9
+    good = probe.right >= settings.judge_min_accuracy * probe.asked - 1e-9
+    event: ev.EventData | None = None
+    if suspended_for is None and bad:
+        event = ev.JudgeSuspended(judge=judge, asked=probe.asked, right=probe.right)
+    elif suspended_for is not None and good and probe.asked >= min(window, suspended_for):
+        event = ev.JudgeResumed(judge=judge, asked=probe.asked, right=probe.right)
+    if event is not None:
+        try:
+            await service.commands.append(actor, scenario.name, event)
+        except IdConflict:
+            raise
+        except Conflict as conflict:
+            _log.info("another service was first", step=event.TYPE, why=conflict.detail)
+    return judge_id(judge) in scenario.traffic.suspended
+
+
+def _record(judge: JudgeIdentity) -> ev.JudgeRecord:
+    return ev.JudgeRecord(
+        model=judge.model, prompt_digest=judge.prompt_digest, settings=judge.settings
+    )
+
+
+def _subject(scenario: Scenario, turn_id: str) -> str:
+    return f"turn/{scenario.name}/{turn_id}"
+
+
+def _not_before(turn: Turn, first_delay_s: float) -> datetime:
+    if turn.failed_at is None:
+        return datetime.min.replace(tzinfo=UTC)
+    delay_s = first_delay_s * _DELAY_GROWS ** (turn.failures - 1)
+    return datetime.fromisoformat(turn.failed_at) + timedelta(seconds=delay_s)
+
+
+async def _assignment(
+    service: Service, scenario: Scenario, turn: Turn, lease: Lease
+) -> TurnAssignment:
+    traffic = scenario.traffic
+    following = traffic.turns[turn.next_id or ""]
+    before = list(traffic.ancestors(turn))
+    body, next_body = await asyncio.gather(
+        read_body(service.blobs, turn.body), read_body(service.blobs, following.body)
+    )
+    news = next_state_of(next_body.messages)
+    role: Literal["user", "tool"] = "user"
+    if any(each.get("role") == "tool" for each in news):
+        role = "tool"
+    expires = datetime.now(UTC) + timedelta(seconds=service.leases.duration_s)
+    return TurnAssignment(
+        scenario=scenario.name,
+        turn_id=turn.turn_id,
+        session_id=turn.session_id or turn.turn_id,
+        lease_id=lease.lease_id,
+        lease_expires_at=expires.isoformat(),
+        messages=body.messages,
+        reply=reply_text(body.reply),
+        next_state=NextState(role=role, messages=news),
+        earlier=await _earlier(service, before),
+    )
+
+
+async def _earlier(service: Service, before: list[Turn]) -> list[Message]:
+    """The last earlier replies, oldest first; what was erased is left out, its number is not."""
+
+    async def message(index: int, turn: Turn) -> Message | None:
+        try:
+            body = await read_body(service.blobs, turn.body)
+        except BlobMissing:
+            return None
+        return Message(index=index, turn_id=turn.turn_id, reply=reply_text(body.reply))
+
+    numbered = list(enumerate(reversed(before), start=1))[-_MAX_EARLIER:]
+    found = await asyncio.gather(*(message(index, turn) for index, turn in numbered))
+    return [each for each in found if each is not None]
+
+
+async def _judgment(
+    service: Service,
+    scenario: Scenario,
+    turn: Turn,
+    request: JudgmentRequest,
+    judge: ev.JudgeRecord,
+) -> ev.TurnJudged:
+    replies = [*reversed(list(scenario.traffic.ancestors(turn))), turn]
+    quorum = service.settings.judge_quorum
+    judgment = judge_votes(request.votes, last=len(replies), quorum=quorum)
+    votes = _votes_body(request, judgment.rejected, judgment.keep)
+    digest, *hints = await asyncio.gather(
+        service.blobs.put_body(votes),
+        *(service.blobs.put_body(hint.encode("utf-8")) for hint in judgment.hints),
+    )
+    return ev.TurnJudged(
+        turn_id=turn.turn_id,
+        score=judgment.score,
+        about=judgment.about,
+        target=replies[judgment.about - 1].turn_id if judgment.about else None,
+        votes=digest,
+        hints=list(hints),
+        valid=judgment.valid,
+        asked=judgment.asked,
+        judge=judge,
+    )
+
+
+def _votes_body(request: JudgmentRequest, rejected: str, keep: str) -> bytes:
+    return msgspec.json.encode(VotesBody(votes=request.votes, rejected=rejected, keep=keep))
+
+
+async def _judged_before(service: Service, turn: Turn, request: JudgmentRequest) -> WrittenView:
+    judged = turn.judged
+    if judged is None:
+        raise Conflict(f"Turn {turn.turn_id} is not judged.")
+    same = judged.judge_id == judge_id(_record(request.judge))
+    if same:
+        try:
+            stored = await service.blobs.read_body(judged.votes, _VOTES_LIMIT_BYTES)
+            same = msgspec.json.decode(stored, type=VotesBody).votes == request.votes
+        except BlobMissing:
+            same = False
+    if not same:
+        raise Conflict(
+            f"Turn {turn.turn_id} was judged at position {judged.position}.",
+            next_step="Claim another one; a turn is judged once.",
+        )
+    return WrittenView(position=judged.position, event_id=judged.event_id)

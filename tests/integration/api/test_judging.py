@@ -1,0 +1,233 @@
+"""Judging over HTTP: a turn is shown whole, judged once, and every raw vote is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from reef_release.artifacts.blobs import unsalted
+from tests.integration.api.server import ServerProcess
+from tests.integration.api.story import Problem, Site, Story, open_story, until
+from tests.integration.api.traffic import (
+    JUDGE,
+    Agent,
+    claim_turn,
+    correlated,
+    interaction,
+    judge,
+    signal,
+    vote,
+)
+
+pytestmark = pytest.mark.anyio
+
+HINT = "Write it as a sum."
+
+
+async def conversation(story: Story, *, turns: int = 2) -> Agent:
+    """A conversation whose last turn has no next state yet."""
+    agent = Agent(story=story)
+    before = (await signal(story))["total"]["calls"]
+    for number in range(turns):
+        await agent.say(f"Please do step {number}.", f"This is what step {number} gives.")
+    await correlated(story, before + turns)
+    return agent
+
+
+async def test_a_judge_sees_request_reply_next_state_and_the_numbered_replies_before(
+    story: Story,
+) -> None:
+    agent = await conversation(story, turns=3)
+    first = await claim_turn(story)
+    second = await claim_turn(story)
+    assert [first["turn_id"], second["turn_id"]] == agent.receipts[:2]
+    assert first["earlier"] == []
+    assert second["earlier"] == [
+        {"index": 1, "turn_id": agent.receipts[0], "reply": "This is what step 0 gives."}
+    ]
+    assert second["reply"] == "This is what step 1 gives."
+    assert second["messages"][-1] == {"role": "user", "content": "Please do step 1."}
+    assert second["next_state"] == {
+        "role": "user",
+        "messages": [{"role": "user", "content": "Please do step 2."}],
+    }
+    assert second["session_id"] == agent.receipts[0]
+    assert await claim_turn(story) is None
+
+
+async def test_all_results_of_parallel_tool_calls_are_the_next_state(story: Story) -> None:
+    agent = Agent(story=story)
+    calls = [
+        {"id": f"call_{name}", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for name in ("weather", "clock")
+    ]
+    reply = {"role": "assistant", "content": None, "tool_calls": calls}
+    await agent.record([{"role": "user", "content": "How is it outside?"}], reply)
+    results = [
+        {"role": "tool", "tool_call_id": call["id"], "content": f"result {call['id']}"}
+        for call in calls
+    ]
+    await agent.record(results, "It is sunny, and it is noon.")
+    await correlated(story, 2)
+    turn = await claim_turn(story)
+    assert turn["next_state"] == {"role": "tool", "messages": results}
+    assert "weather" in turn["reply"]
+
+
+async def test_the_votes_become_one_judgment_and_every_raw_vote_is_kept(story: Story) -> None:
+    agent = await conversation(story)
+    turn = await claim_turn(story)
+    votes = [vote(-1, 1, HINT, keep="the result"), vote(-1, 1), vote(1, 1, valid=False)]
+    written = await judge(story, turn, *votes)
+    (event,) = await story.events(type="turn.judged")
+    assert event["position"] == written["position"]
+    data = event["data"]
+    assert (data["score"], data["about"], data["target"]) == (-1, 1, agent.receipts[0])
+    assert (data["valid"], data["asked"], len(data["hints"])) == (2, 3, 1)
+    assert data["judge"] == JUDGE
+    assert "sum" not in json.dumps(event)
+    assert story.service is not None
+    stored = story.service.blobs.read_sync(data["votes"], 100_000)
+    kept = json.loads(unsalted(stored, data["votes"]))
+    assert kept["votes"] == votes
+    assert kept["keep"] == "the result"
+    assert await claim_turn(story) is None
+    assert (await signal(story))["total"]["judged"] == 1
+
+
+async def test_a_reaction_to_an_earlier_reply_judges_that_reply(story: Story) -> None:
+    agent = await conversation(story, turns=3)
+    await claim_turn(story)
+    second = await claim_turn(story)
+    await judge(story, second, vote(-1, 1))
+    (event,) = await story.events(type="turn.judged")
+    assert event["data"]["turn_id"] == agent.receipts[1]
+    assert event["data"]["target"] == agent.receipts[0]
+
+
+async def test_the_same_votes_again_get_the_first_result_and_others_are_a_conflict(
+    story: Story,
+) -> None:
+    await conversation(story)
+    turn = await claim_turn(story)
+    first = await judge(story, turn, vote(1, 1))
+    assert await judge(story, turn, vote(1, 1)) == first
+    with pytest.raises(Problem) as problem:
+        await judge(story, turn, vote(-1, 1))
+    assert problem.value.status == 409
+    assert len(await story.events(type="turn.judged")) == 1
+
+
+async def test_two_workers_that_judge_one_turn_at_once_leave_one_judgment(site: Site) -> None:
+    async with open_story(site) as one, open_story(site) as other:
+        await one.create_scenario()
+        await conversation(one)
+        turns = [await claim_turn(one), await until(lambda: claim_turn(other, "judge-2"))]
+        results = await asyncio.gather(
+            judge(one, turns[0], vote(1, 1)),
+            judge(other, turns[1], vote(-1, 1)),
+            return_exceptions=True,
+        )
+        assert sum(isinstance(each, Problem) for each in results) == 1
+        assert len(await one.events(type="turn.judged")) == 1
+
+
+async def test_two_workers_of_one_service_are_given_two_turns(story: Story) -> None:
+    await conversation(story, turns=3)
+    one, other = await claim_turn(story, "judge-1"), await claim_turn(story, "judge-2")
+    assert one["turn_id"] != other["turn_id"]
+    renewed = await story.post("judge", f"/reef/leases/{one['lease_id']}/renew")
+    assert renewed["lease_id"] == one["lease_id"]
+
+
+async def test_an_outage_is_no_verdict_and_the_turn_is_tried_again_three_times_at_most(
+    site: Site,
+) -> None:
+    async with open_story(site, judging_retry_s=0) as story:
+        await story.create_scenario()
+        await conversation(story)
+        for attempt in range(1, 4):
+            turn = await claim_turn(story)
+            await judge(story, turn, error="the endpoint is away")
+            events = await story.events(type="turn.judging_failed")
+            assert [event["data"]["attempt"] for event in events] == list(range(1, attempt + 1))
+        assert await claim_turn(story) is None
+        view = await signal(story)
+        assert (view["total"]["judging_failed"], view["total"]["judged"]) == (3, 0)
+
+
+async def test_a_failure_whose_answer_was_lost_counts_once_and_a_success_after_it_counts(
+    site: Site,
+) -> None:
+    async with open_story(site, judging_retry_s=0) as story:
+        await story.create_scenario()
+        await conversation(story)
+        turn = await claim_turn(story)
+        await judge(story, turn, error="away")
+        with pytest.raises(Problem) as problem:
+            await judge(story, turn, error="away")
+        assert problem.value.status == 409
+        assert len(await story.events(type="turn.judging_failed")) == 1
+        await judge(story, await claim_turn(story), vote(1, 1))
+        assert len(await story.events(type="turn.judged")) == 1
+
+
+async def test_after_a_failure_a_turn_is_not_handed_out_at_once(story: Story) -> None:
+    await conversation(story)
+    await judge(story, await claim_turn(story), error="away")
+    assert await claim_turn(story) is None
+
+
+async def test_what_has_no_next_state_or_failed_is_never_judged(story: Story) -> None:
+    agent = await conversation(story, turns=1)
+    assert await claim_turn(story) is None
+    with pytest.raises(Problem) as problem:
+        await judge(story, {"turn_id": agent.receipts[0], "lease_id": "x"}, vote(1, 1))
+    assert problem.value.status == 422
+    body = interaction(reply=None, error="timed-out")
+    failed = await story.post("ingest", story.path("interactions"), body)
+    with pytest.raises(Problem) as problem:
+        await judge(story, {"turn_id": failed["interaction_id"], "lease_id": "x"}, vote(1, 1))
+    assert problem.value.status == 422
+
+
+async def test_a_judge_that_knows_too_few_answers_is_suspended_until_it_knows_enough(
+    story: Story,
+) -> None:
+    async def probe(asked: int, right: int) -> bool:
+        body = {"judge": JUDGE, "asked": asked, "right": right}
+        answer = await story.post("judge", story.path("judge", "probes"), body)
+        return bool(answer["suspended"])
+
+    assert not await probe(20, 16)
+    assert not await probe(3, 0)
+    assert await probe(20, 15)
+    assert await probe(20, 15)
+    assert await probe(4, 4)
+    assert not await probe(20, 16)
+    names = [event["type"] for event in await story.events() if event["stream"] == "judge"]
+    assert names == ["judge.suspended", "judge.resumed"]
+    with pytest.raises(Problem):
+        await probe(2, 3)
+
+
+async def test_a_service_killed_between_claim_and_judgment_judges_no_turn_twice(
+    site: Site,
+) -> None:
+    with ServerProcess(site) as server:
+        story = server.story()
+        async with story.http:
+            await story.create_scenario()
+            await conversation(story)
+            turn = await claim_turn(story)
+            server.kill()
+        server.restart()
+        story = server.story()
+        async with story.http:
+            again = await claim_turn(story)
+            assert again["turn_id"] == turn["turn_id"]
+            first = await judge(story, turn, vote(1, 1))
+            assert await judge(story, again, vote(1, 1)) == first
+            assert len(await story.events(type="turn.judged")) == 1
