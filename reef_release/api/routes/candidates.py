@@ -10,7 +10,7 @@ from litestar import Controller, Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
-from reef_release.api.access import requires
+from reef_release.api.access import commands, requires
 from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.views import candidate_view
@@ -38,7 +38,7 @@ class CandidateController(Controller):
     path = "/reef/scenarios/{scenario:str}/candidates"
 
     @post(
-        guards=[requires(TokenRole.TRAIN, TokenRole.OPERATE)],
+        guards=[commands(TokenRole.TRAIN, TokenRole.OPERATE)],
         summary="Submit a candidate",
         responses=WRITE_PROBLEMS,
     )

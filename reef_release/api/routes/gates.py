@@ -16,7 +16,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
-from reef_release.api.access import requires
+from reef_release.api.access import commands
 from reef_release.api.leases import Lease
 from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.service import Service
@@ -42,7 +42,7 @@ from reef_release.wire import (
 
 __all__ = ["GateController", "renew_lease"]
 
-_GATE = requires(TokenRole.GATE)
+_GATE = commands(TokenRole.GATE)
 
 _DECISIONS: dict[str, type[ev.DecisionPosted]] = {
     kind.TYPE.removeprefix("gate."): kind
