@@ -30,6 +30,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     `matched` messages are equal, echo included; `altered` ones stand in the right place with
     other words; `left` earlier ones of the call have no counterpart (a summary, an edit).
     `size` counts the characters of the matched ones, `firm` those that cannot be a summary.
+    `handed_over`: it brings the results of the tools that were called, whoever goes on with them.
     """
 
     turn: Turn
@@ -42,6 +43,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     same_tag: bool
     kin: int
+    handed_over: bool
 
     @property
     def strength(self) -> tuple[bool, bool, int, bool, int]:
@@ -75,6 +77,7 @@ def fit(turn: Turn, request: Request, *, tag: str | None) -> Fit | None:
         size=size,
         same_tag=tag is not None and turn.tag == tag,
         kin=kinship(turn.system, request.system, request.system_text),
+        handed_over=exact and any(each.role == "tool" for each in request.news),
     )
 
 
