@@ -1,0 +1,1 @@
+"""The judge: scores completed turns from their users' reactions, and never promotes anything."""
