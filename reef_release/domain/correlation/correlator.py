@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from reef_release.domain.correlation.arrival import Arrival, arrive
 from reef_release.domain.correlation.calls import Binding, Call, Kind
 from reef_release.domain.correlation.evidence import by_echo, callers_of, without_echo
@@ -36,6 +38,8 @@ class Correlator:
         """Bind the next call; its id must be new. Raises `BadRequest` when `at_s` is no time."""
         if not math.isfinite(call.at_s):
             raise BadRequest(f"The time {call.at_s} of call {call.call_id!r} is not finite.")
+        if call.tag == "":
+            call = msgspec.structs.replace(call, tag=None)
         memory = self._memories.get(call.scenario)
         if memory is None:
             memory = self._memories[call.scenario] = Memory(self.limits)

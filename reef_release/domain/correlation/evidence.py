@@ -13,6 +13,7 @@ from reef_release.domain.correlation.fit import LEAST_ID, fit
 from reef_release.domain.correlation.found import Found
 from reef_release.domain.correlation.index import MOST_FITS
 from reef_release.domain.correlation.normal import Normal, same_reply
+from reef_release.domain.correlation.repeats import AT_ONCE_S
 from reef_release.domain.correlation.turn import Turn, id_key, suffix_keys
 
 __all__ = ["by_echo", "callers_of", "without_echo"]
@@ -90,7 +91,8 @@ def _by_tag(arrival: Arrival, callers: list[Turn]) -> Found:
         return Found(reason="unanswered" if lane.newest.reply is None else "tools-awaited")
     again = turn.identity == arrival.request.identity and not same_reply(turn.reply, arrival.reply)
     tags = arrival.memory.tags
-    if tags.believed(tag) or (again and not tags.resending(tag)):
+    read = tag.at_home or at_s - turn.at_s > AT_ONCE_S
+    if read and (tags.believed(tag) or (again and not tags.resending(tag))):
         return Found(turn=turn)
     return Found(reason="tag-unproven")
 

@@ -14,10 +14,12 @@ from reef_release.domain.correlation.arrival import Arrival
 from reef_release.domain.correlation.found import Found
 from reef_release.domain.correlation.turn import Turn
 
-__all__ = ["find_repeat"]
+__all__ = ["AT_ONCE_S", "find_repeat"]
 
-_AT_ONCE_S = 2.0
+AT_ONCE_S = 2.0
 """Nobody reads an answer and types the same words again so fast."""
+_TYPED_AGAIN = 40
+"""People say a few characters again; nobody types more of them twice, a machine sends them."""
 _WATCHDOG_S = 120.0
 """A client that heard nothing tries again within this."""
 
@@ -49,14 +51,15 @@ def find_repeat(
     if arrival.request.answered_ids:
         # The same results of the same calls. Some servers give an id again, to a later call.
         return None if any(each.at_s > own.at_s for each in callers) else own
-    if tag is None or tag.shared or not arrival.memory.tags.resending(tag):
+    if tag is None or tag.shared or tag.recent[-1:] != [own]:
         return None
-    return own if tag.recent[-1:] == [own] else None
+    typed = sum(each.size for each in arrival.request.news)
+    return own if arrival.memory.tags.resending(tag) or typed > _TYPED_AGAIN else None
 
 
 def _at_once(arrival: Arrival, own: Turn) -> bool:
     """Two users may open alike in the same second, but are not often answered alike."""
-    if arrival.call.at_s - own.at_s > _AT_ONCE_S:
+    if arrival.call.at_s - own.at_s > AT_ONCE_S:
         return False
     if arrival.tag is not None and not arrival.tag.shared:
         return True

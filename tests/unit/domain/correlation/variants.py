@@ -490,6 +490,8 @@ CLIENTS: tuple[Client, ...] = (
         name="sub-agents, one prompt",
         tag=lambda number, k: f"pair-{number // 2}",
         start=_pairs,
+        # Before the first echo, such tags look like sessions of clients with history at home.
+        least_precision=0.99,
     ),
     Client(
         name="sub-agents, history at home",
@@ -519,7 +521,13 @@ CLIENTS: tuple[Client, ...] = (
         tag=lambda number, k: "default",
         least_recall=0.0,
     ),
-    Client(name="same opening and reply", conversation=_same_start, least_recall=0.8),
+    # Equal openings within two seconds that are answered alike are taken for a retry.
+    Client(
+        name="same opening and reply",
+        conversation=_same_start,
+        least_recall=0.8,
+        least_precision=0.99,
+    ),
     Client(
         name="same opening and reply, tag",
         conversation=_same_start,
@@ -530,6 +538,13 @@ CLIENTS: tuple[Client, ...] = (
         conversation=_same_start,
         shape=_window(6),
         least_recall=0.8,
+        least_precision=0.99,
     ),
-    Client(name="every conversation twice", copies=2, spread_s=6000.0, least_recall=0.0),
+    Client(
+        name="every conversation twice",
+        copies=2,
+        spread_s=6000.0,
+        least_recall=0.9,
+        least_precision=0.99,
+    ),
 )
