@@ -18,6 +18,7 @@ __all__ = [
     "Forbidden",
     "InvalidEvent",
     "LogUnavailable",
+    "MalformedData",
     "NotFound",
     "PayloadTooLarge",
     "QueueFull",
@@ -110,6 +111,12 @@ class InvalidEvent(ReefError):
     """An event in the log breaks a rule of the fold; it has no effect on any state."""
 
     problem, title, status = "invalid-event", "Invalid event", 500
+
+
+class MalformedData(InvalidEvent):
+    """An event of a known type and version whose data is not of that type's form."""
+
+    problem, title = "malformed-data", "Malformed event data"
 
 
 class Unavailable(ReefError):

@@ -58,7 +58,10 @@ class Settings(BaseSettings):
         default=64 * 1024**3, gt=0, description="Largest blob that is accepted."
     )
     lease_s: float = Field(
-        default=120.0, ge=1, description="How long a claimed gate, turn or batch is kept."
+        default=120.0,
+        ge=1,
+        le=604_800,
+        description="How long a claimed gate, turn or batch is kept.",
     )
     session_expiry_s: float = Field(
         default=259_200.0,

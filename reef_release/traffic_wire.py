@@ -131,7 +131,7 @@ class SessionSummary(_View, frozen=True, kw_only=True):
 
 
 class SessionsView(_View, frozen=True, kw_only=True):
-    """A page of sessions in the order in which they began; `next_after` is None on the last page."""
+    """A page of sessions in the order in which they began; `next_after` None: the last page."""
 
     sessions: list[SessionSummary]
     next_after: str | None

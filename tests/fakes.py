@@ -27,7 +27,7 @@ from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.events import Event, FileEntry
 from reef_release.domain.merkle import MerkleTree, leaf_hash
 from reef_release.errors import Refused, Unavailable
-from reef_release.node.engine import EngineHealth, LoadedFiles
+from reef_release.node.engine import EngineHealth, LoadedFiles, LoadedFoundation, OnDisk
 from reef_release.signing.current import CurrentDocument, sign_current
 from reef_release.signing.keys import Role, SigningKey
 from tests.world import CHANNEL, World, byte_logprobs
@@ -289,8 +289,8 @@ class FakeEngine:
 
     `error` is added to every log-probability and `logprob` replaces them all; `before_reading`
     runs between the node's last look at the files and this engine's; `reported` replaces the
-    digests that it reports; with `keeps` it goes on with the weights that it had; `refuses` and
-    `away` make it fail.
+    digests that it reports; with `keeps` it goes on with the weights that it had; without
+    `reads_foundation` it knows no adapters; `refuses` and `away` make it fail.
     """
 
     error: float = 0.0
@@ -298,23 +298,30 @@ class FakeEngine:
     before_reading: Callable[[Path], None] = lambda _directory: None
     reported: dict[str, str] | None = None
     keeps: bool = False
+    reads_foundation: bool = True
     refuses: bool = False
     away: bool = False
     loads: list[str] = field(default_factory=list)
     serving: str | None = None
     weights: str = "00000000"
 
-    def load(self, directory: Path, release_id: str, files: Mapping[str, str]) -> LoadedFiles:
+    def load(self, release: OnDisk, foundation: OnDisk | None = None) -> LoadedFiles:
         self._reach()
-        self.before_reading(directory)
+        self.before_reading(release.directory)
         if self.refuses:
             raise Refused("this is no model")
-        self.loads.append(release_id)
-        self.serving = release_id
-        read = {name: hashlib.sha256((directory / name).read_bytes()).hexdigest() for name in files}
+        self.loads.append(release.release_id)
+        self.serving = release.release_id
+        read = _digests(release)
         if not self.keeps:
             self.weights = next(read[name] for name in read if name.endswith(".safetensors"))
-        return LoadedFiles(release_id=release_id, files=self.reported or read)
+        below = None
+        if foundation is not None and self.reads_foundation:
+            self.before_reading(foundation.directory)
+            below = LoadedFoundation(release_id=foundation.release_id, files=_digests(foundation))
+        return LoadedFiles(
+            release_id=release.release_id, files=self.reported or read, foundation=below
+        )
 
     def score(self, prompt_token_ids: Sequence[int], token_ids: Sequence[int]) -> list[float]:
         self._reach()
@@ -333,6 +340,13 @@ class FakeEngine:
     def _reach(self) -> None:
         if self.away:
             raise Unavailable("the engine is away")
+
+
+def _digests(release: OnDisk) -> dict[str, str]:
+    return {
+        name: hashlib.sha256((release.directory / name).read_bytes()).hexdigest()
+        for name in release.files
+    }
 
 
 def _json(view: msgspec.Struct) -> httpx.Response:

@@ -12,7 +12,7 @@ from reef_release.api.service import Service
 from reef_release.errors import Forbidden, Unauthorized
 from reef_release.tokens import Principal, TokenRole, Tokens
 
-__all__ = ["authenticate", "require_scenario", "requires"]
+__all__ = ["authenticate", "commands", "require_scenario", "requires"]
 
 Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None]]
 
@@ -39,6 +39,24 @@ def requires(*roles: TokenRole) -> Guard:
         if wanted is not None:
             require_scenario(principal, wanted)
         connection.scope["user"] = principal
+
+    return guard
+
+
+def commands(*roles: TokenRole) -> Guard:
+    """A guard of a route that appends: like `requires`, and it lets the request in only when
+    this process has folded all that was in the log when the request came.
+
+    So of several services any may be asked next: none answers from before the last answer.
+    """
+    admit = requires(*roles)
+
+    async def guard(
+        connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler
+    ) -> None:
+        await admit(connection, handler)
+        service: Service = connection.app.state.service
+        await service.live.catch_up()
 
     return guard
 

@@ -194,6 +194,7 @@ async def _assignment(
         reply=reply_text(body.reply),
         next_state=NextState(role=role, messages=news),
         earlier=await _earlier(service, before),
+        index=len(before) + 1,
     )
 
 

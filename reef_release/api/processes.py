@@ -9,28 +9,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
+import msgspec
 import structlog
 
-from reef_release.api.commands import Commands
+from reef_release.api.commands import MAX_EVENT_BYTES, Commands
 from reef_release.api.heads import SignedHeads
 from reef_release.artifacts import admission
 from reef_release.artifacts.blobs import BlobReader, BlobStore
 from reef_release.artifacts.schema import MAX_SCHEMA_BYTES, Schema, parse_schema
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
+from reef_release.domain.reasons import Reason
 from reef_release.domain.rule import promotion_reasons
 from reef_release.domain.state import Candidate, Checkpoint, Scenario, State
 from reef_release.errors import ReefError, SettingsError
 from reef_release.projections.live import LiveState
 from reef_release.signing.keys import Role
 
-__all__ = ["ACTOR", "Processes", "read_schema"]
+__all__ = ["ACTOR", "Processes", "fitting", "read_schema"]
 
 ACTOR = "service"
 _IDLE_S = 1.0
+_REASONS_BYTES = MAX_EVENT_BYTES - 2_000
 _log = structlog.get_logger(__name__)
 
 
@@ -215,7 +218,7 @@ class Processes:
         )
         if found.reasons:
             return ev.CandidateRefused(
-                candidate_id=candidate.candidate_id, reasons=list(found.reasons)
+                candidate_id=candidate.candidate_id, reasons=fitting(found.reasons)
             )
         return ev.CandidateAdmitted(
             candidate_id=candidate.candidate_id,
@@ -223,6 +226,23 @@ class Processes:
             tensor_count=found.tensor_count,
             size_bytes=found.size_bytes,
         )
+
+
+def fitting(reasons: Sequence[Reason]) -> list[Reason]:
+    """As many of *reasons* as fit an event, and how many more there are.
+
+    A candidate that is wrong in every way must be refused all the same: if its refusal could
+    not be stored, it would be examined for ever.
+    """
+    kept: list[Reason] = []
+    size_bytes = 0
+    for reason in reasons:
+        size_bytes += len(msgspec.json.encode(reason)) + 1
+        if size_bytes > _REASONS_BYTES:
+            more = f"and {len(reasons) - len(kept)} more reasons"
+            return [*kept, Reason(code="more-reasons", message=more)]
+        kept.append(reason)
+    return kept
 
 
 def read_schema(blobs: BlobReader, digest: str) -> Schema:

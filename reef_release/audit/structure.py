@@ -38,15 +38,19 @@ class Structure:
             self._add(line, "line", line.fault)
             return None
         try:
-            event = ev.decode(line.body)
+            envelope = ev.decode_envelope(line.body)
         except InvalidEvent as error:
             self._add(line, "malformed", str(error))
             return None
-        self._check_position(line, event.envelope)
-        self._check_version(line, event.envelope)
-        self._check_time(line, event.envelope)
-        self._check_id(line, event.envelope)
-        return event
+        self._check_position(line, envelope)
+        self._check_version(line, envelope)
+        self._check_time(line, envelope)
+        self._check_id(line, envelope)
+        try:
+            return ev.decode(line.body)
+        except InvalidEvent as error:
+            self._add(line, "malformed", str(error))
+            return None
 
     def finish(self) -> None:
         """Report ids that stand twice; call it after the last line."""

@@ -18,6 +18,7 @@ from reef_release.cli import (
     node,
     operate,
     service,
+    signal,
     signer,
     status,
     verifier,
@@ -46,6 +47,7 @@ app.add_typer(judge.app, name="judge")
 app.add_typer(keys.keys, name="keys")
 app.add_typer(keys.token, name="token")
 app.add_typer(node.app, name="node")
+app.add_typer(signal.app, name="signal")
 app.add_typer(verifier.app, name="verifier")
 
 

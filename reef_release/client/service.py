@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from reef_release import wire
+from reef_release import traffic_wire, wire
 from reef_release.artifacts.collector import collect
 from reef_release.artifacts.errors import DigestMismatch
 from reef_release.client import blobs
@@ -33,6 +33,7 @@ __all__ = ["Current", "EventPage", "ReefClient"]
 
 _T = TypeVar("_T")
 _VIEW_BYTES = 64 * 1024 * 1024
+_BATCH_BYTES = 1024 * 1024 * 1024
 _DOCUMENT_BYTES = 16 * 1024 * 1024
 _JSON = {"Content-Type": "application/json"}
 
@@ -179,7 +180,7 @@ class ReefClient:
         )
 
     def renew_lease(self, lease_id: str) -> wire.LeaseView:
-        """Keep a claimed gate or turn for longer."""
+        """Keep a claimed gate, turn or batch for longer."""
         answer = self._http.call(
             "POST",
             _path("reef", "leases", lease_id, "renew"),
@@ -187,6 +188,47 @@ class ReefClient:
             idempotent=True,
         )
         return decoded(answer.body, wire.LeaseView)
+
+    # Traffic
+
+    def record(
+        self, scenario: str, interaction: traffic_wire.InteractionRequest
+    ) -> traffic_wire.Receipt:
+        """Record one interaction; with an id of its own it may be sent again. Raises `Conflict`."""
+        answer = self._http.call(
+            "POST",
+            _scenario(scenario, "interactions"),
+            limit_bytes=_VIEW_BYTES,
+            headers=_JSON,
+            body=msgspec.json.encode(interaction),
+            idempotent=interaction.interaction_id is not None,
+        )
+        return decoded(answer.body, traffic_wire.Receipt)
+
+    def signal(self, scenario: str, hours: int = 24) -> traffic_wire.SignalView:
+        """Signal health: in total, and by hour for the last *hours* hours with calls."""
+        return self._get(_scenario(scenario, "signal"), traffic_wire.SignalView, {"hours": hours})
+
+    # Batches
+
+    def claim_batch(self, scenario: str, worker: str) -> traffic_wire.BatchAssignment | None:
+        """A batch to train on; None when there is none now."""
+        answer = self._http.call(
+            "POST",
+            _scenario(scenario, "batches", "claim"),
+            limit_bytes=_BATCH_BYTES,
+            headers=_JSON,
+            body=msgspec.json.encode(wire.ClaimRequest(worker=worker)),
+        )
+        if answer.status == 204:
+            return None
+        return decoded(answer.body, traffic_wire.BatchAssignment)
+
+    def give_back_batch(self, scenario: str, batch_id: str, lease_id: str) -> wire.WrittenView:
+        """Return a claimed batch that could not be trained on."""
+        request = traffic_wire.BatchReturn(lease_id=lease_id)
+        path = _scenario(scenario, "batches", batch_id, "release")
+        return self._send("POST", path, request, wire.WrittenView)
 
     # Judging
 

@@ -36,7 +36,7 @@ from reef_release.domain.traffic.events import (
     TurnJudgingFailed,
     TurnUnbound,
 )
-from reef_release.errors import BadRequest, InvalidEvent
+from reef_release.errors import BadRequest, InvalidEvent, MalformedData
 
 __all__ = [
     "EVENT_TYPES",
@@ -93,6 +93,7 @@ __all__ = [
     "VerdictRecord",
     "decode",
     "decode_data",
+    "decode_envelope",
     "encode_data",
 ]
 
@@ -427,18 +428,24 @@ _DATA = {name: msgspec.json.Decoder(kind) for name, kind in EVENT_TYPES.items()}
 
 
 def decode(body: bytes, upcasters: Mapping[tuple[str, int], Upcaster] = _UPCASTERS) -> Event:
-    """The event in *body* (stored canonical bytes). Raises `InvalidEvent`."""
-    if not is_canonical(body):
-        # Two readers could read different values out of bytes with, say, a key that stands twice.
-        raise InvalidEvent("Stored bytes are not canonical JSON.")
-    try:
-        envelope = _ENVELOPE.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidEvent(f"Stored bytes are not an event envelope: {error}.") from error
+    """The event in *body* (stored canonical bytes). Raises `InvalidEvent`, see `decode_data`."""
+    envelope = decode_envelope(body)
     return Event(
         envelope,
         decode_data(envelope.type, envelope.schema_version, bytes(envelope.data), upcasters),
     )
+
+
+def decode_envelope(body: bytes) -> Envelope:
+    """The envelope in *body*, whose form the log itself answers for. Raises `InvalidEvent`."""
+    try:
+        envelope = _ENVELOPE.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidEvent(f"Stored bytes are not an event envelope: {error}.") from error
+    if not is_canonical(body.replace(bytes(envelope.data), b"{}", 1)):
+        # Two readers could read different values out of bytes with, say, a key that stands twice.
+        raise InvalidEvent("Stored bytes are not canonical JSON.")
+    return envelope
 
 
 def decode_data(
@@ -447,7 +454,11 @@ def decode_data(
     data: bytes,
     upcasters: Mapping[tuple[str, int], Upcaster] = _UPCASTERS,
 ) -> EventData:
-    """Data bytes as the newest struct of their type. Raises `InvalidEvent`."""
+    """Data bytes as the newest struct of their type.
+
+    Raises `MalformedData` when the bytes are not of that type's form, and `InvalidEvent` for a
+    type or version that this reader does not know.
+    """
     kind = EVENT_TYPES.get(type_name)
     if kind is None:
         raise InvalidEvent(
@@ -460,6 +471,8 @@ def decode_data(
             f"this reader knows up to {kind.SCHEMA_VERSION}.",
             next_step="Upgrade this reader: it is older than the log.",
         )
+    if not is_canonical(data):
+        raise MalformedData(f"The data of a {type_name} is not canonical JSON.")
     try:
         if schema_version == kind.SCHEMA_VERSION:
             return _DATA[type_name].decode(data)
@@ -468,7 +481,7 @@ def decode_data(
             value = upcasters[type_name, version](value)
         return msgspec.convert(value, kind)
     except (msgspec.DecodeError, BadRequest, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidEvent(f"The data of a {type_name} is malformed: {error}.") from error
+        raise MalformedData(f"The data of a {type_name} is malformed: {error}.") from error
 
 
 def encode_data(data: EventData) -> bytes:

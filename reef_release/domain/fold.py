@@ -20,7 +20,7 @@ from reef_release.domain.merkle import leaf_hash
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import State, Violation
 from reef_release.domain.validation import VALIDATORS, stream_of
-from reef_release.errors import InvalidEvent, ReefError
+from reef_release.errors import InvalidEvent, MalformedData, ReefError
 
 __all__ = ["Fold"]
 
@@ -34,16 +34,21 @@ class Fold:
         self.state = State()
         self._checks = checks
 
-    def apply(self, body: bytes) -> Event:
-        """Fold the stored bytes of the next event; the event may turn out a violation.
+    def apply(self, body: bytes) -> Event | None:
+        """Fold the stored bytes of the next event; the event, or None if it is a violation.
 
         Raises `InvalidEvent` when the bytes cannot be the next event of this log.
         """
-        event = ev.decode(body)
-        envelope = event.envelope
+        envelope = ev.decode_envelope(body)
         state = self.state
         self._check_order(envelope)
-        reasons = self.reasons(envelope.scenario, envelope.stream, event.data)
+        data = reasons = None
+        try:
+            data = ev.decode_data(envelope.type, envelope.schema_version, bytes(envelope.data))
+            reasons = self.reasons(envelope.scenario, envelope.stream, data)
+        except MalformedData as error:
+            # The database lets any JSON object through as data, so this must not stop a reader.
+            reasons = [Reason(code=error.problem, message=error.detail)]
         if reasons:
             state.violations.append(
                 Violation(
@@ -53,13 +58,13 @@ class Fold:
                     reasons=tuple(reasons),
                 )
             )
-        else:
-            EFFECTS[type(event.data)](state, self._checks, envelope, event.data)
+        elif data is not None:
+            EFFECTS[type(data)](state, self._checks, envelope, data)
         state.tree.append(leaf_hash(body))
         state.position = envelope.position
         state.recorded_at = envelope.recorded_at
         state.versions[envelope.scenario, envelope.stream] = envelope.version
-        return event
+        return None if reasons or data is None else Event(envelope, data)
 
     def reasons(self, scenario: str, stream: str, data: EventData) -> list[Reason]:
         """Why *data* would be invalid as the next event; empty if it is valid."""

@@ -86,9 +86,17 @@ def rollback_reasons(state: State, scenario: Scenario, data: ReleaseRolledBack) 
 
 
 def revocation_reasons(state: State, scenario: Scenario, release_id: str) -> list[Reason]:
-    """Which revocation stands against serving *release_id*: of it, or of a key behind it."""
+    """Which revocation stands against serving *release_id*.
+
+    Of the release itself, of a key behind it, or of the foundation under an adapter.
+    """
     reasons = []
     candidate = scenario.candidates.get(release_id)
+    if candidate is not None and candidate.submitted.foundation is not None:
+        reasons += [
+            _reason(reason.code, f"its foundation: {reason.message}")
+            for reason in revocation_reasons(state, scenario, candidate.submitted.foundation)
+        ]
     if candidate is not None and candidate.revoked_position is not None:
         reasons.append(
             _reason("revoked", f"the candidate was revoked at {candidate.revoked_position}")

@@ -20,12 +20,14 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `promotion` is the pointer event itself unless that is a rollback; `previous` is the
     pointer event before the promotion, None for the first. `trust` and `scenario` are whole
     streams; `revocations` are those of this release and candidate. `bundle` is JSON text.
+    `foundation` is the submission of the release under an adapter.
     """
 
     pointer: Leaf
     promotion: Leaf
     previous: Leaf | None
     submitted: Leaf
+    foundation: Leaf | None = None
     opened: Leaf
     passed: Leaf
     signed: Leaf

@@ -7,6 +7,7 @@ the engine read, and the log-probabilities of the canaries.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -16,11 +17,27 @@ import msgspec
 from reef_release.client.errors import decoded
 from reef_release.client.transport import Retry, Transport
 
-__all__ = ["Engine", "EngineHealth", "HttpEngine", "LoadedFiles"]
+__all__ = ["Engine", "EngineHealth", "HttpEngine", "LoadedFiles", "LoadedFoundation", "OnDisk"]
 
 _T = TypeVar("_T")
 _ANSWER_BYTES = 16 * 1024 * 1024
 _LOAD_S = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDisk:
+    """A release in a directory of the node's: path to SHA-256 of its files."""
+
+    directory: Path
+    release_id: str
+    files: Mapping[str, str]
+
+
+class LoadedFoundation(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine says it read as the foundation of an adapter; fields as below."""
+
+    release_id: str | None
+    files: dict[str, str]
 
 
 class LoadedFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +45,7 @@ class LoadedFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     release_id: str | None
     files: dict[str, str]
+    foundation: LoadedFoundation | None = None
 
 
 class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +63,8 @@ class Engine(Protocol):
     """Every method raises `Unavailable` when the engine cannot be reached, other `ReefError`s
     when it refuses, and nothing else."""
 
-    def load(self, directory: Path, release_id: str, files: Mapping[str, str]) -> LoadedFiles:
-        """Put the *files* (path to SHA-256) in *directory* in place of what is loaded."""
+    def load(self, release: OnDisk, foundation: OnDisk | None = None) -> LoadedFiles:
+        """Put *release*, with a *foundation* an adapter on it, in place of what is loaded."""
 
     def score(self, prompt_token_ids: Sequence[int], token_ids: Sequence[int]) -> list[float]:
         """Log-probability of each token after the prompt, in nats at temperature 1."""
@@ -77,9 +95,11 @@ class HttpEngine:
         """Close the connections."""
         self._http.close()
 
-    def load(self, directory: Path, release_id: str, files: Mapping[str, str]) -> LoadedFiles:
+    def load(self, release: OnDisk, foundation: OnDisk | None = None) -> LoadedFiles:
         """See `Engine.load`; large weights may take half an hour."""
-        body = {"directory": str(directory), "release_id": release_id, "files": dict(files)}
+        body = _request(release)
+        if foundation is not None:
+            body["foundation"] = _request(foundation)
         return self._post("/reef/load", body, LoadedFiles, wait_s=_LOAD_S)
 
     def score(self, prompt_token_ids: Sequence[int], token_ids: Sequence[int]) -> list[float]:
@@ -108,3 +128,11 @@ class HttpEngine:
             wait_s=wait_s,
         )
         return decoded(answer.body, kind)
+
+
+def _request(release: OnDisk) -> dict[str, Any]:
+    return {
+        "directory": str(release.directory),
+        "release_id": release.release_id,
+        "files": dict(release.files),
+    }

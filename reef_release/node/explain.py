@@ -85,7 +85,9 @@ def _findings(config: NodeConfig, trusted: Trusted, served: Served) -> list[Find
     memory, root = trusted.memory, trusted.root
     again = judge_again(trusted, served)
     opened, grounds = again.opened, again.grounds
-    Releases(config.state).verified(grounds.release_id, grounds.files)
+    parts = grounds.parts()
+    for release_id, files in parts:
+        Releases(config.state).verified(release_id, files)
     return [
         Finding(
             rule="the trust root follows from the anchor given to this node",
@@ -99,7 +101,7 @@ def _findings(config: NodeConfig, trusted: Trusted, served: Served) -> list[Find
         *grounds.findings,
         Finding(
             rule="the files on this disk are the signed ones",
-            found=f"{len(grounds.files)} files hashed just now",
+            found=f"{sum(len(files) for _, files in parts)} files hashed just now",
         ),
         Finding(
             rule="the engine computed what the gate had measured",

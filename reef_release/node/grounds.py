@@ -27,7 +27,7 @@ from reef_release.node.ledger import Ledger
 from reef_release.node.moves import moved
 from reef_release.node.policies import Objective, applied
 from reef_release.node.trusted import Link
-from reef_release.node.weights import require_no_revocation, signed_files
+from reef_release.node.weights import Foundation, require_no_revocation, signed_files
 from reef_release.signing.current import CurrentDocument
 from reef_release.signing.keys import Role
 from reef_release.signing.note import Checkpoint
@@ -37,14 +37,21 @@ __all__ = ["Grounds", "verify"]
 
 @dataclass(frozen=True, kw_only=True)
 class Grounds:
-    """A release that may be served: its files, its canaries, and why."""
+    """A release that may be served: its files, what it stands on, its canaries, and why."""
 
     release_id: str
     pointer_position: int
     files: tuple[FileEntry, ...]
+    foundation: Foundation | None
     canary: str
     canary_prompts: tuple[str, ...]
     findings: tuple[Finding, ...]
+
+    def parts(self) -> list[tuple[str, tuple[FileEntry, ...]]]:
+        """What an engine loads, by release id: the release, then what it stands on."""
+        below = self.foundation
+        own = (self.release_id, self.files)
+        return [own] if below is None else [own, (below.release_id, below.files)]
 
 
 def verify(
@@ -71,17 +78,18 @@ def verify(
     move = moved(case, document.pointer_position)
     gate = passed(case, move)
     in_force = applied(case, move, gate, objective)
-    files, release_key = signed_files(case, move, gate)
+    weights = signed_files(case, move, gate)
     signers = {
         Role.GATE: gate.verified.key_id,
         Role.POLICY: in_force.key_id,
-        Role.RELEASE: release_key,
+        Role.RELEASE: weights.key_id,
     }
     require_no_revocation(case, move, signers)
     return Grounds(
         release_id=case.release_id,
         pointer_position=move.pointer.position,
-        files=files,
+        files=weights.files,
+        foundation=weights.foundation,
         canary=gate.canary,
         canary_prompts=tuple(in_force.policy.canaries),
         findings=tuple(case.findings),

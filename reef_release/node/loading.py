@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
-from reef_release.domain.events import FileEntry
 from reef_release.domain.reasons import Reason
 from reef_release.errors import Refused
 from reef_release.node.canary import Canary, largest_difference
-from reef_release.node.engine import Engine
+from reef_release.node.engine import Engine, LoadedFiles, LoadedFoundation, OnDisk
 
 __all__ = ["load"]
 
 
 def load(
     engine: Engine,
-    directory: Path,
-    release_id: str,
-    files: Sequence[FileEntry],
+    release: OnDisk,
+    foundation: OnDisk | None,
     canaries: Sequence[Canary],
     tolerance: float,
 ) -> str:
@@ -33,18 +30,9 @@ def load(
     the gate by more than *tolerance*, and what the engine raises. In either case the engine may
     have the weights in use: load others.
     """
-    wanted = {file.path: file.sha256 for file in files}
-    loaded = engine.load(directory, release_id, wanted)
-    if loaded.files != wanted or loaded.release_id != release_id:
-        differs = sorted(
-            path
-            for path in wanted.keys() | loaded.files.keys()
-            if wanted.get(path) != loaded.files.get(path)
-        )
-        raise _refused(
-            "engine-files",
-            f"the engine says that it read other files: {', '.join(differs[:10]) or 'other name'}",
-        )
+    loaded = engine.load(release, foundation)
+    _require_same(release, loaded)
+    _require_same(foundation, loaded.foundation)
     difference = largest_difference(canaries, engine.score)
     # Not `difference > tolerance`: a value that is no number must not pass.
     if not difference <= tolerance:
@@ -55,6 +43,21 @@ def load(
             f"{tolerance} is allowed",
         )
     return f"{difference:.6f}"
+
+
+def _require_same(wanted: OnDisk | None, loaded: LoadedFiles | LoadedFoundation | None) -> None:
+    files = {} if wanted is None else dict(wanted.files)
+    found = {} if loaded is None else loaded.files
+    release_id = None if wanted is None else wanted.release_id
+    if found == files and release_id == (None if loaded is None else loaded.release_id):
+        return
+    differs = sorted(
+        path for path in files.keys() | found.keys() if files.get(path) != found.get(path)
+    )
+    raise _refused(
+        "engine-files",
+        f"the engine says that it read other files: {', '.join(differs[:10]) or 'other name'}",
+    )
 
 
 def _refused(code: str, message: str) -> Refused:

@@ -57,11 +57,14 @@ class _Gathering:
         # A gate that opened before the previous pointer event is stale, so none is sought.
         opened = self._first(ev.GateOpened, start, "stale-gate", gate_id=gate_id)
         passed = self._first(ev.GatePassed, opened.position, gate_id=gate_id)
+        submitted = self._submission(release_id)
+        foundation = getattr(submitted.event.data, "foundation", None)
         return Material(
             pointer=self._leaf(pointer),
             promotion=self._leaf(promotion),
             previous=self._leaf(previous) if previous else None,
-            submitted=self._leaf(self._first(ev.CandidateSubmitted, -1, candidate_id=release_id)),
+            submitted=self._leaf(submitted),
+            foundation=self._leaf(self._submission(foundation)) if foundation else None,
             opened=self._leaf(opened),
             passed=self._leaf(passed),
             signed=self._leaf(
@@ -87,6 +90,9 @@ class _Gathering:
             ],
             bundle=_text(self._client.bundle(self._document.scenario, release_id)),
         )
+
+    def _submission(self, release_id: str) -> _Found:
+        return self._first(ev.CandidateSubmitted, -1, candidate_id=release_id)
 
     def _moves(self) -> list[_Found]:
         """The pointer events of the channel, in log order."""

@@ -21,7 +21,8 @@ from reef_release.errors import NotFound, ReefError, Refused
 from reef_release.node import grounds as rules
 from reef_release.node.canary import CANARY_LIMIT_BYTES, Canary, parse_canaries
 from reef_release.node.config import NodeConfig
-from reef_release.node.engine import Engine
+from reef_release.node.engine import Engine, OnDisk
+from reef_release.node.grounds import Grounds
 from reef_release.node.loading import load
 from reef_release.node.material import gather
 from reef_release.node.rejudge import judge_again
@@ -187,15 +188,16 @@ class Node:
         self._vault.save_memory(self._trusted.memory)
         blob = self._client.read_blob(grounds.canary, CANARY_LIMIT_BYTES)
         canaries = parse_canaries(blob, grounds.canary_prompts)
-        self._releases.fetch(
-            self._client,
-            self._config.scenario,
-            grounds.release_id,
-            grounds.files,
-            self._config.min_rate_bytes_per_s,
-        )
+        for release_id, files in grounds.parts():
+            self._releases.fetch(
+                self._client,
+                self._config.scenario,
+                release_id,
+                files,
+                self._config.min_rate_bytes_per_s,
+            )
         try:
-            difference = self._load(grounds.release_id, grounds.files, canaries)
+            difference = self._load(grounds, canaries)
         except Refused as error:
             self._barred = (document.pointer_position, error)
             self._go_back()
@@ -204,6 +206,7 @@ class Node:
         self._keep(
             Served(
                 release_id=grounds.release_id,
+                foundation=grounds.foundation.release_id if grounds.foundation else None,
                 pointer_position=grounds.pointer_position,
                 serial=document.serial,
                 document=body.decode("utf-8"),
@@ -219,17 +222,31 @@ class Node:
         self._served = served
         self._vault.save_served(served)
         _log.info("release served", release=served.release_id, serial=served.serial)
-        self._releases.prune({served.release_id, *([before.release_id] if before else [])})
+        kept = [served] if before is None else [served, before]
+        self._releases.prune(
+            {name for each in kept for name in (each.release_id, each.foundation) if name}
+        )
 
-    def _load(self, release_id: str, files: Sequence[FileEntry], canaries: Sequence[Canary]) -> str:
-        directory = self._releases.verified(release_id, files)
+    def _load(self, grounds: Grounds, canaries: Sequence[Canary]) -> str:
+        release, *below = [self._on_disk(*part) for part in grounds.parts()]
         # From here on the engine may hold anything, until the canaries have agreed.
         self._in_use = None
         difference = load(
-            self._engine, directory, release_id, files, canaries, self._config.canary_tolerance
+            self._engine,
+            release,
+            below[0] if below else None,
+            canaries,
+            self._config.canary_tolerance,
         )
-        self._in_use = release_id
+        self._in_use = grounds.release_id
         return difference
+
+    def _on_disk(self, release_id: str, files: Sequence[FileEntry]) -> OnDisk:
+        return OnDisk(
+            directory=self._releases.verified(release_id, files),
+            release_id=release_id,
+            files={file.path: file.sha256 for file in files},
+        )
 
     def _go_back(self) -> None:
         if self._served is None:
@@ -250,7 +267,7 @@ class Node:
             return
         self._in_use = None
         again = judge_again(self._trusted, served)
-        self._load(again.grounds.release_id, again.grounds.files, again.canaries)
+        self._load(again.grounds, again.canaries)
 
     def _report(self, standing: Standing) -> None:
         """Tell the service what changed; said again until it heard."""

@@ -31,11 +31,12 @@ _MAX_EVIDENCE_FILES = 100
 class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The last good release with all that proved it: enough to judge it again without network.
 
-    `document` and `canaries` are the JSON texts as they came; `canary_difference` is a decimal
-    in nats.
+    `foundation` is the release under an adapter. `document` and `canaries` are the JSON texts as
+    they came; `canary_difference` is a decimal in nats.
     """
 
     release_id: str
+    foundation: str | None = None
     pointer_position: int
     serial: int
     document: str

@@ -1,8 +1,13 @@
-"""Rule: a release key signed exactly these files, and nothing behind them was revoked."""
+"""Rule: a release key signed exactly these files, and nothing behind them was revoked.
+
+The signature over an adapter names its own files alone. The model under it is named by the
+adapter's submission, by an id that follows from that model's files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from reef_release.domain.canonical import sha256_hex
 from reef_release.domain.events import (
@@ -12,7 +17,7 @@ from reef_release.domain.events import (
     ReleaseRevoked,
     ReleaseSigned,
 )
-from reef_release.domain.weights import digests_by_path
+from reef_release.domain.weights import candidate_id, digests_by_path
 from reef_release.node.case import Case
 from reef_release.node.gates import PassedGate
 from reef_release.node.leaves import refuse
@@ -20,11 +25,28 @@ from reef_release.node.moves import Move
 from reef_release.signing.keys import Role
 from reef_release.signing.weights import verify_bundle
 
-__all__ = ["require_no_revocation", "signed_files"]
+__all__ = ["Foundation", "SignedWeights", "require_no_revocation", "signed_files"]
 
 
-def signed_files(case: Case, move: Move, gate: PassedGate) -> tuple[tuple[FileEntry, ...], str]:
-    """The signed files with their lengths, and the id of the release key.
+@dataclass(frozen=True, kw_only=True)
+class Foundation:
+    """The full release under an adapter."""
+
+    release_id: str
+    files: tuple[FileEntry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedWeights:
+    """The signed files with their lengths, and the id of the release key."""
+
+    files: tuple[FileEntry, ...]
+    key_id: str
+    foundation: Foundation | None
+
+
+def signed_files(case: Case, move: Move, gate: PassedGate) -> SignedWeights:
+    """The files that the release consists of.
 
     The signature names the digests and the submission the lengths. Raises `Refused` and
     `SignatureRejected`.
@@ -44,14 +66,34 @@ def signed_files(case: Case, move: Move, gate: PassedGate) -> tuple[tuple[FileEn
     listed = digests_by_path((file.path, file.sha256) for file in submitted.files)
     if listed != verified.files or submitting.position >= gate.opening.position:
         raise refuse("other-files", "the files submitted are not the files signed")
-    if submitted.kind != "full":
-        raise refuse("kind", f"this node loads full weights, and this is a {submitted.kind}")
+    foundation = _foundation(case, submitted)
     case.found(
         "a release key that counted there signed exactly these files",
         f"key {verified.key_id[:12]} at {signing.position}, {len(listed)} files, "
         f"{sum(file.size_bytes for file in submitted.files)} bytes",
     )
-    return tuple(submitted.files), verified.key_id
+    return SignedWeights(
+        files=tuple(submitted.files), key_id=verified.key_id, foundation=foundation
+    )
+
+
+def _foundation(case: Case, submitted: CandidateSubmitted) -> Foundation | None:
+    if submitted.kind == "full" and submitted.foundation is None:
+        return None
+    leaf = case.material.foundation
+    if submitted.kind != "lora" or submitted.foundation is None or leaf is None:
+        raise refuse("foundation", "an adapter, and only that, stands on a release shown with it")
+    below = case.proven(leaf).as_a(CandidateSubmitted, case.document.scenario)
+    files = digests_by_path((file.path, file.sha256) for file in below.files)
+    if not below.candidate_id == submitted.foundation == candidate_id(files):
+        raise refuse("foundation", "the files shown are not those of the adapter's foundation")
+    if below.kind != "full":
+        raise refuse("foundation", "an adapter stands on full weights, not on another adapter")
+    case.found(
+        "the files under the adapter are those that its submission names",
+        f"release {below.candidate_id[:12]}, {len(files)} files",
+    )
+    return Foundation(release_id=below.candidate_id, files=tuple(below.files))
 
 
 def require_no_revocation(case: Case, move: Move, signers: Mapping[Role, str]) -> None:

@@ -80,6 +80,10 @@ class LiveState:
                 next_step="Compare the log with a published checkpoint: `audit verify`.",
             )
 
+    async def catch_up(self) -> None:
+        """Return once everything is folded that is in the log now. Raises `Unavailable`."""
+        await self.wait_for(await self._log.head())
+
     async def wait_for(self, position: int, timeout_s: float = _WAIT_S) -> None:
         """Return once the event at *position* is folded. Raises `Unavailable`."""
         with suppress(TimeoutError):
@@ -100,9 +104,8 @@ class LiveState:
                 await self._moved.wait_for(lambda: self.state.position > position)
 
     def _apply(self, body: bytes) -> None:
-        before = len(self.state.violations)
         event = self.fold.apply(body)
-        if len(self.state.violations) == before:
+        if event is not None:
             for projection in self._projections:
                 projection.apply(self.state, event)
 

@@ -85,14 +85,16 @@ class GateWorker:
                 if failure is not None:
                     if once:
                         raise failure
-                    _log.error("gate work interrupted", why=str(failure), again_in_s=pause_s)
+                    _log.error("gate work interrupted", why=str(failure))
+                if count:
+                    pause_s = self._config.poll_s
+                elif failure is not None:
                     stop.wait(pause_s)
                     pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-                    continue
-                pause_s = self._config.poll_s
-                if not count:
-                    if once:
-                        break
+                elif once:
+                    break
+                else:
+                    pause_s = self._config.poll_s
                     stop.wait(pause_s)
         return ended
 

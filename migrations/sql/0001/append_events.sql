@@ -155,7 +155,9 @@ begin
                     and actor || coalesce(causation_id, '') || coalesce(correlation_id, '')
                         !~ '[^ !#-\[\]-~]'
                     and event_id is not null
-                    and schema_version >= 1
+                    -- The migration that brings a newer form of some data raises this: readers
+                    -- stop at a version they do not know, so nobody may write one ahead of them.
+                    and schema_version = 1
                 ) is not true then 'malformed-envelope'
                 when type_stream is null then 'unknown-type'
                 when octet_length(data) > 64000 then 'data-too-large'

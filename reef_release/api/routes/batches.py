@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
-from reef_release.api.access import requires
+from reef_release.api.access import commands
 from reef_release.api.batches import claim_batch, give_back
 from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.service import Service
@@ -24,7 +24,7 @@ class BatchController(Controller):
     """The batches of one scenario, for its trainers."""
 
     path = "/reef/scenarios/{scenario:str}/batches"
-    guards = (requires(TokenRole.TRAIN),)
+    guards = (commands(TokenRole.TRAIN),)
 
     @post("/claim", summary="Claim a batch", status_code=HTTP_200_OK, responses=WRITE_PROBLEMS)
     async def claim(

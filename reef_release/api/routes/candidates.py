@@ -10,7 +10,7 @@ from litestar import Controller, Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
-from reef_release.api.access import requires
+from reef_release.api.access import commands, requires
 from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.views import candidate_view
@@ -38,7 +38,7 @@ class CandidateController(Controller):
     path = "/reef/scenarios/{scenario:str}/candidates"
 
     @post(
-        guards=[requires(TokenRole.TRAIN, TokenRole.OPERATE)],
+        guards=[commands(TokenRole.TRAIN, TokenRole.OPERATE)],
         summary="Submit a candidate",
         responses=WRITE_PROBLEMS,
     )
@@ -155,10 +155,11 @@ async def _file_reasons(service: Service, file: ev.FileEntry) -> list[Reason]:
 async def _admission(
     service: Service, scenario: str, identity: str, wait_s: float
 ) -> Response[CandidateView]:
-    deadline = asyncio.get_running_loop().time() + wait_s
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    found = service.scenario(scenario)
+    candidate = found.candidates[identity]
     while True:
-        found = service.scenario(scenario)
-        candidate = found.candidates[identity]
         if candidate.status == "refused":
             raise Refused(
                 f"Candidate {identity} is refused.",
@@ -167,9 +168,9 @@ async def _admission(
                 candidate_id=identity,
                 position=candidate.submitted_position,
             )
-        left = deadline - asyncio.get_running_loop().time()
-        if candidate.status != "submitted" or left <= 0:
+        left_s = deadline - loop.time()
+        if candidate.status != "submitted" or left_s <= 0 or service.stopping.is_set():
             break
-        await service.live.wait_beyond(service.state.position, left)
+        await service.wait_beyond(service.state.position, left_s)
     view = candidate_view(service.state, found, candidate)
     return Response(view, status_code=202 if candidate.status == "submitted" else 201)

@@ -16,7 +16,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
-from reef_release.api.access import requires
+from reef_release.api.access import commands
 from reef_release.api.batches import renew_batch
 from reef_release.api.leases import Lease
 from reef_release.api.problems import WRITE_PROBLEMS
@@ -43,7 +43,7 @@ from reef_release.wire import (
 
 __all__ = ["GateController", "renew_lease"]
 
-_GATE = requires(TokenRole.GATE)
+_GATE = commands(TokenRole.GATE)
 
 _DECISIONS: dict[str, type[ev.DecisionPosted]] = {
     kind.TYPE.removeprefix("gate."): kind
@@ -146,7 +146,7 @@ class GateController(Controller):
 
 @post(
     "/reef/leases/{lease_id:str}/renew",
-    guards=[requires(TokenRole.GATE, TokenRole.JUDGE, TokenRole.TRAIN)],
+    guards=[commands(TokenRole.GATE, TokenRole.JUDGE, TokenRole.TRAIN)],
     summary="Keep a lease",
     responses=WRITE_PROBLEMS,
 )

@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.status_codes import HTTP_200_OK, HTTP_201_CREATED
 
-from reef_release.api.access import requires
+from reef_release.api.access import commands, requires
 from reef_release.api.alarm import alarm_headers
 from reef_release.api.bodies import BODY_LIMIT_BYTES
 from reef_release.api.lines import lines_of, whole_body
@@ -76,7 +76,12 @@ async def record_interactions(
     )
 
 
-@post("/reef/report", guards=[_INGEST], summary="Report on replies", responses=WRITE_PROBLEMS)
+@post(
+    "/reef/report",
+    guards=[commands(TokenRole.INGEST)],
+    summary="Report on replies",
+    responses=WRITE_PROBLEMS,
+)
 async def report(
     request: Request[Principal, Any, Any],
     data: JSONBody[ReportRequest],

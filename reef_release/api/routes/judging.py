@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
-from reef_release.api.access import requires
+from reef_release.api.access import commands
 from reef_release.api.judging import claim_turn, note_probe, post_judgment
 from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.service import Service
@@ -30,7 +30,7 @@ class JudgingController(Controller):
     """The turns of one scenario, for its judges."""
 
     path = "/reef/scenarios/{scenario:str}"
-    guards = (requires(TokenRole.JUDGE),)
+    guards = (commands(TokenRole.JUDGE),)
 
     @post(
         "/turns/claim",

@@ -55,14 +55,14 @@ class EventController(Controller):
         """Events after position `after`, as stored (canonical JSON of the envelope)."""
         only = _only(request.user, scenario)
         # Before the read: whatever the read left out came later than this.
-        head = service.state.position
+        seen = service.state.position
         stored = await service.log.read(after=after, limit=limit, scenario=only, type=event_type)
         last = stored[-1].position if stored else after
-        next_after = last if len(stored) == limit else max(head, last)
+        next_after = last if len(stored) == limit else max(seen, last)
         return EventsView(
             events=[msgspec.Raw(event.body) for event in stored],
             next_after=next_after,
-            head=head,
+            head=max(service.state.position, stored[-1].position if stored else -1),
         )
 
     @get("/stream", summary="Follow the events", responses=READ_PROBLEMS)

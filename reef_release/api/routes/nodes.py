@@ -8,7 +8,7 @@ from litestar import Request, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from reef_release.api.access import require_scenario, requires
+from reef_release.api.access import commands, require_scenario
 from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.domain import events as ev
@@ -21,7 +21,7 @@ __all__ = ["report_node"]
 
 @post(
     "/reef/nodes/{node_id:str}/reports",
-    guards=[requires(TokenRole.SERVE)],
+    guards=[commands(TokenRole.SERVE)],
     summary="Report what a node serves",
     responses=WRITE_PROBLEMS,
 )

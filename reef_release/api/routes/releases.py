@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, RawBody
 from litestar.response import Stream
 
-from reef_release.api.access import requires
+from reef_release.api.access import commands, requires
 from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.ranges import stream_blob
 from reef_release.api.service import Service
@@ -83,7 +83,7 @@ class ReleaseController(Controller):
 
     @post(
         "/{release_id:str}/bundle",
-        guards=[requires(TokenRole.SIGN)],
+        guards=[commands(TokenRole.SIGN)],
         summary="Add the weights signature",
         responses=WRITE_PROBLEMS,
     )

@@ -9,7 +9,7 @@ from litestar import Controller, Request, get, post, put
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
-from reef_release.api.access import require_scenario, requires
+from reef_release.api.access import commands, require_scenario, requires
 from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.processes import read_schema
 from reef_release.api.service import Service
@@ -32,7 +32,7 @@ from reef_release.wire import (
 __all__ = ["ScenarioController", "create_scenario", "list_scenarios"]
 
 _READERS = requires(*TokenRole)
-_OPERATOR = requires(TokenRole.OPERATE)
+_OPERATOR = commands(TokenRole.OPERATE)
 
 Request_ = Request[Principal, Any, Any]
 

@@ -14,6 +14,11 @@ from reef_release.domain.correlation.calls import (
 from reef_release.domain.correlation.correlator import Correlator
 from reef_release.domain.correlation.memory import Limits
 from reef_release.domain.correlation.tally import Finding, FindingCode, Tally
+from reef_release.domain.correlation.traffic import (
+    TrafficResult,
+    read_traffic,
+    replay_traffic,
+)
 
 __all__ = [
     "REASONS",
@@ -27,5 +32,8 @@ __all__ = [
     "Message",
     "Method",
     "Tally",
+    "TrafficResult",
     "TurnType",
+    "read_traffic",
+    "replay_traffic",
 ]

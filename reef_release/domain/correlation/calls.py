@@ -43,7 +43,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One inference call, in the order of arrival.
 
     `at_s` is event time in seconds, `reply` the assistant message that was served (None when the
-    call failed or was aborted), `turn_type` what the client said (None: it said nothing).
+    call failed or was aborted), `turn_type` what the client said (None: it said nothing), `tag`
+    its session tag (an empty one is none).
     """
 
     call_id: str

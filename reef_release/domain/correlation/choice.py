@@ -41,7 +41,7 @@ def choose(fits: Sequence[Fit], *, at_s: float, crowded: bool) -> Fit | str:
 
 
 def _same_agent(each: Fit) -> bool:
-    if each.kin:
+    if each.kin or each.handed_over:
         return True
     # A summary may come as the first system prompt of a conversation that had none.
     return not each.exact and each.turn.system == NO_SYSTEM and each.matched >= PLENTY

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from reef_release.domain.correlation.arrival import Arrival, arrive
 from reef_release.domain.correlation.calls import Binding, Call, Kind
-from reef_release.domain.correlation.evidence import Found, callers_of, find, parents_of
+from reef_release.domain.correlation.evidence import by_echo, callers_of, without_echo
+from reef_release.domain.correlation.found import Found
 from reef_release.domain.correlation.memory import Limits, Memory
-from reef_release.domain.correlation.repeats import find_repeat, same_reply
+from reef_release.domain.correlation.normal import same_reply
+from reef_release.domain.correlation.repeats import find_repeat
 from reef_release.domain.correlation.tags import Tag
 from reef_release.domain.correlation.tally import Finding, Tally, findings_of
 from reef_release.domain.correlation.turn import Turn
@@ -34,6 +38,8 @@ class Correlator:
         """Bind the next call; its id must be new. Raises `BadRequest` when `at_s` is no time."""
         if not math.isfinite(call.at_s):
             raise BadRequest(f"The time {call.at_s} of call {call.call_id!r} is not finite.")
+        if call.tag == "":
+            call = msgspec.structs.replace(call, tag=None)
         memory = self._memories.get(call.scenario)
         if memory is None:
             memory = self._memories[call.scenario] = Memory(self.limits)
@@ -91,14 +97,16 @@ def _bind(arrival: Arrival) -> tuple[Binding, Turn | None]:
     if not request.has_reaction:
         reason = "no-user-turn" if request.prefill is None else "prefill"
         return _unbound(arrival, reason), None
-    parents, callers = parents_of(arrival), callers_of(arrival)
+    callers = callers_of(arrival)
+    found = by_echo(arrival)
     same = list(arrival.memory.index.newest(b"r" + request.identity))
-    repeat = find_repeat(arrival, same=same, parents=parents, callers=callers)
+    repeat = find_repeat(arrival, same=same, echoed=found, callers=callers)
     if repeat == "ambiguous":
         return _unbound(arrival, repeat), None
     if isinstance(repeat, Turn):
         return _repeated(arrival, repeat, same), None
-    found = find(arrival, parents, callers)
+    if found.turn is None:
+        found = without_echo(arrival, found, callers)
     if found.turn is None:
         return _unbound(arrival, found.reason), None
     return _bound(arrival, found, found.turn), found.turn
@@ -136,7 +144,8 @@ def _repeated(arrival: Arrival, original: Turn, same: list[Turn]) -> Binding:
         same_reply(each.reply, arrival.reply) for each in known
     )
     if nothing_new:
-        original.doubted |= arrival.tag is None and arrival.request.last < 0
+        sole = arrival.tag is not None and not arrival.tag.shared
+        original.doubted |= not sole and arrival.request.last < 0
         arrival.memory.touch(original.session_id)
     else:
         arrival.remember(original.session_id, echoed=original.echoed, replaces=original.call_id)

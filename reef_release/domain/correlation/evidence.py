@@ -7,37 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from reef_release.domain.correlation.arrival import Arrival
 from reef_release.domain.correlation.choice import choose
 from reef_release.domain.correlation.fit import LEAST_ID, fit
+from reef_release.domain.correlation.found import Found
 from reef_release.domain.correlation.index import MOST_FITS
-from reef_release.domain.correlation.normal import Normal
-from reef_release.domain.correlation.repeats import same_reply
+from reef_release.domain.correlation.normal import Normal, same_reply
+from reef_release.domain.correlation.repeats import AT_ONCE_S
 from reef_release.domain.correlation.turn import Turn, id_key, suffix_keys
 
-__all__ = ["Found", "callers_of", "find", "parents_of"]
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn and how it was found, or the reason why there is none."""
-
-    turn: Turn | None = None
-    exact: bool = False
-    echoed: bool = False
-    reason: str = ""
-
-
-def parents_of(arrival: Arrival) -> list[Turn]:
-    """The turns whose transcript this request continues word for word."""
-    stem = arrival.request.stem
-    if arrival.request.echo is None:
-        return []
-    found = list(arrival.memory.index.newest(b"t" + stem))
-    if arrival.tag is not None:
-        found += (each for each in arrival.tag.recent if each.transcript == stem)
-    return _distinct(found)
+__all__ = ["by_echo", "callers_of", "without_echo"]
 
 
 def callers_of(arrival: Arrival) -> list[Turn]:
@@ -56,25 +35,13 @@ def callers_of(arrival: Arrival) -> list[Turn]:
     )
 
 
-def find(arrival: Arrival, parents: list[Turn], callers: list[Turn]) -> Found:
-    """The turn that a call continues."""
-    if arrival.request.last < 0:
-        return _by_tag(arrival, callers)
-    found = _by_echo(arrival, parents)
-    newest = None if arrival.lane is None else arrival.lane.newest
-    if found.turn is not None or parents or newest is None:
-        return found
-    # Examples that stand before every request echo nobody.
-    return _by_tag(arrival, callers) if newest.stem == arrival.request.stem else found
-
-
-def _by_echo(arrival: Arrival, parents: list[Turn]) -> Found:
+def by_echo(arrival: Arrival) -> Found:
     """The turn whose reply the request echoes."""
     request, index = arrival.request, arrival.memory.index
     if request.echo is None:
         return Found(reason="unknown-reply")
     crowded = index.count(b"t" + request.stem) > MOST_FITS
-    candidates = parents
+    candidates = _parents(arrival)
     if not candidates:
         candidates, crowded = _near(arrival, request.echo)
     fits = [
@@ -92,6 +59,17 @@ def _by_echo(arrival: Arrival, parents: list[Turn]) -> Found:
         elif arrival.memory.was_lost(request.stem):
             chosen = "expired"
     return Found(reason=chosen)
+
+
+def without_echo(arrival: Arrival, echoed: Found, callers: list[Turn]) -> Found:
+    """What else binds a call whose echo, if it has one, bound it to nothing."""
+    if arrival.request.last < 0:
+        return _by_tag(arrival, callers)
+    newest = None if arrival.lane is None else arrival.lane.newest
+    if echoed.reason not in ("unknown-reply", "weak-echo") or newest is None:
+        return echoed
+    # Examples that stand before every request echo nobody.
+    return _by_tag(arrival, callers) if newest.stem == arrival.request.stem else echoed
 
 
 def _by_tag(arrival: Arrival, callers: list[Turn]) -> Found:
@@ -113,18 +91,25 @@ def _by_tag(arrival: Arrival, callers: list[Turn]) -> Found:
         return Found(reason="unanswered" if lane.newest.reply is None else "tools-awaited")
     again = turn.identity == arrival.request.identity and not same_reply(turn.reply, arrival.reply)
     tags = arrival.memory.tags
-    if tags.believed(tag) or (again and not tags.resending(tag)):
+    read = tag.at_home or at_s - turn.at_s > AT_ONCE_S
+    if read and (tags.believed(tag) or (again and not tags.resending(tag))):
         return Found(turn=turn)
     return Found(reason="tag-unproven")
+
+
+def _parents(arrival: Arrival) -> list[Turn]:
+    """The turns whose transcript this request continues word for word."""
+    stem = arrival.request.stem
+    found = list(arrival.memory.index.newest(b"t" + stem))
+    if arrival.tag is not None:
+        found += (each for each in arrival.tag.recent if each.transcript == stem)
+    return _distinct(found)
 
 
 def _near(arrival: Arrival, echo: Normal) -> tuple[list[Turn], bool]:
     """Turns that end alike, and whether there are more of them than were looked at."""
     index, request = arrival.memory.index, arrival.request
     found: list[Turn] = []
-    for key in (id_key(each) for each in (*echo.ids, *request.answered_ids)):
-        if index.count(key) <= MOST_FITS:
-            found += index.newest(key)
     crowded = False
     for key in suffix_keys(request):
         if index.count(key) > MOST_FITS:
@@ -135,8 +120,7 @@ def _near(arrival: Arrival, echo: Normal) -> tuple[list[Turn], bool]:
             break
         found += index.newest(key)
     if arrival.tag is not None:
-        recent = (each for each in arrival.tag.recent if each.reply is not None)
-        found += (each for each in recent if each.reply and each.reply.digest == echo.digest)
+        found += (each for each in arrival.tag.recent if each.says(echo))
     return _distinct(found), crowded
 
 

@@ -1,4 +1,8 @@
-"""How well a call continues a turn: the call's transcript laid beside the turn's, end on end."""
+"""How well a call continues a turn: the call's transcript laid beside the turn's, end on end.
+
+Nothing is a fit that does not echo the turn's reply. Ids of tool calls decide between equal
+echoes only: some servers give the same id to different calls.
+"""
 
 from __future__ import annotations
 
@@ -25,68 +29,63 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
     `matched` messages are equal, echo included; `altered` ones stand in the right place with
     other words; `left` earlier ones of the call have no counterpart (a summary, an edit).
-    `size` counts the characters of the matched ones.
+    `size` counts the characters of the matched ones, `firm` those that cannot be a summary.
+    `handed_over`: it brings the results of the tools that were called, whoever goes on with them.
     """
 
     turn: Turn
     exact: bool
     ids: bool
     matched: int
+    firm: int
     altered: int
     left: int
     size: int
     same_tag: bool
     kin: int
+    handed_over: bool
 
     @property
-    def strength(self) -> tuple[bool, bool, int, int, int, bool, int]:
+    def strength(self) -> tuple[bool, bool, int, bool, int]:
         """What decides between two turns; equal strength is no decision."""
-        return (
-            self.exact,
-            self.ids,
-            self.matched,
-            -self.altered,
-            -self.left,
-            self.same_tag,
-            # A clock that ticks between two openings must not decide which of them goes on.
-            min(self.kin, 2),
-        )
+        # A clock that ticks between two openings must not decide which of them goes on.
+        return self.exact, self.ids, self.firm, self.same_tag, min(self.kin, 2)
 
 
 def fit(turn: Turn, request: Request, *, tag: str | None) -> Fit | None:
-    """How *request* continues *turn*; None if it cannot."""
+    """How *request* continues *turn*; None if it does not echo its reply."""
     reply, echo = turn.reply, request.echo
-    if reply is None or echo is None:
+    if reply is None or echo is None or reply.digest != echo.digest:
         return None
     exact = turn.transcript == request.stem
     if not exact and turn.stem == request.stem:
         # The turn's own request carried these messages already, so none of them is its reply.
         return None
     called = {*echo.ids, *request.answered_ids}
-    matched, altered, left, size = _aligned(turn, request)
+    matched, firm, altered, left, size = _aligned(turn, request)
     if exact:
-        matched, altered, left = max(matched, request.last + 1), 0, 0
+        matched = firm = request.last + 1
+        altered = left = 0
     return Fit(
         turn=turn,
         exact=exact,
         ids=not called.isdisjoint(reply.ids),
         matched=matched,
+        firm=firm,
         altered=altered,
         left=left,
         size=size,
         same_tag=tag is not None and turn.tag == tag,
         kin=kinship(turn.system, request.system, request.system_text),
+        handed_over=exact and any(each.role == "tool" for each in request.news),
     )
 
 
-def _aligned(turn: Turn, request: Request) -> tuple[int, int, int, int]:
-    """Walk both backwards from the reply; (matched, altered, left, size)."""
-    assert turn.reply is not None
-    matched = altered = size = 0
-    here = request.last
-    if request.body[here].digest == turn.reply.digest:
-        matched, size = 1, request.body[here].size
-    here -= 1
+def _aligned(turn: Turn, request: Request) -> tuple[int, int, int, int, int]:
+    """Walk both backwards from the reply; (matched, firm, altered, left, size)."""
+    matched, altered, size = 1, 0, request.body[request.last].size
+    firm = 1
+    here = request.last - 1
     back = 1
     pending = 0
     while here >= 0 and (there := turn.neighbour(back)) is not None:
@@ -94,6 +93,8 @@ def _aligned(turn: Turn, request: Request) -> tuple[int, int, int, int]:
         message = request.body[here]
         if message.digest == digest:
             matched, altered, size = matched + 1, altered + pending, size + message.size
+            # Two clients may put the same summary in front, and the same answer to it.
+            firm += here >= _SUMMARY_MESSAGES or turn.place(back) != here
             pending = 0
             here, back = here - 1, back + 1
         elif role == "t" and message.role != "tool":
@@ -109,7 +110,7 @@ def _aligned(turn: Turn, request: Request) -> tuple[int, int, int, int]:
             break
     if here < 0 or turn.neighbour(back) is None:
         altered, pending = altered + pending, 0
-    return matched, altered, here + 1 + pending, size
+    return matched, firm, altered, here + 1 + pending, size
 
 
 def _called_tools(turn: Turn, back: int) -> bool:
@@ -121,10 +122,9 @@ def _called_tools(turn: Turn, back: int) -> bool:
 def plausible(each: Fit, *, alone: bool) -> bool:
     """Whether so much fits that it cannot well be chance; *alone*: no other reply is equal."""
     reply = each.turn.reply
-    assert reply is not None
     if each.exact:
         return True
-    if each.ids and any(len(one) >= LEAST_ID for one in reply.ids):
+    if each.ids and reply is not None and any(len(one) >= LEAST_ID for one in reply.ids):
         return True
     if each.matched >= PLENTY:
         return True
@@ -133,7 +133,7 @@ def plausible(each: Fit, *, alone: bool) -> bool:
         return False
     if each.matched == 2:
         return each.size >= _LONG_PAIR or not (each.left or each.altered)
-    if each.matched < 1 or not alone:
+    if not alone:
         return False
     if not each.left:
         return each.size >= _SHORT_ECHO

@@ -19,6 +19,9 @@ class TurnIndex:
     def __init__(self) -> None:
         self._turns: dict[bytes, Turn | dict[str, Turn]] = {}
 
+    def __len__(self) -> int:
+        return len(self._turns)
+
     def add(self, turn: Turn) -> None:
         """Make *turn* findable."""
         for key in turn.index_keys():

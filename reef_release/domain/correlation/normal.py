@@ -17,7 +17,7 @@ import orjson
 
 from reef_release.domain.correlation.calls import Message
 
-__all__ = ["Normal", "concatenated", "digest", "normalise", "text_of", "visible_text"]
+__all__ = ["Normal", "concatenated", "digest", "normalise", "same_reply", "text_of", "visible_text"]
 
 _ROLES = {"developer": "system", "function": "tool"}
 _TAGS = r"(?:think|thinking|thought|reasoning)"
@@ -106,6 +106,13 @@ def normalise(message: Message) -> Normal:
         calls=len(calls),
         ids=tuple(ids),
     )
+
+
+def same_reply(one: Normal | None, other: Normal | None) -> bool:
+    """Whether the replies are the same; tool calls with other ids are other calls."""
+    if one is None or other is None:
+        return one is other
+    return one.digest == other.digest and (not one.ids or not other.ids or one.ids == other.ids)
 
 
 def _marked(*pieces: str) -> bytes:

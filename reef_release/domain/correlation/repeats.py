@@ -11,33 +11,28 @@ from collections.abc import Sequence
 from typing import Literal
 
 from reef_release.domain.correlation.arrival import Arrival
-from reef_release.domain.correlation.normal import Normal
+from reef_release.domain.correlation.found import Found
 from reef_release.domain.correlation.turn import Turn
 
-__all__ = ["find_repeat", "same_reply"]
+__all__ = ["AT_ONCE_S", "find_repeat"]
 
-_AT_ONCE_S = 2.0
+AT_ONCE_S = 2.0
 """Nobody reads an answer and types the same words again so fast."""
+_TYPED_AGAIN = 40
+"""People say a few characters again; nobody types more of them twice, a machine sends them."""
 _WATCHDOG_S = 120.0
 """A client that heard nothing tries again within this."""
 
 _Repeat = Turn | Literal["ambiguous"] | None
 
 
-def same_reply(one: Normal | None, other: Normal | None) -> bool:
-    """Whether the replies are the same; tool calls with other ids are other calls."""
-    if one is None or other is None:
-        return one is other
-    return one.digest == other.digest and (not one.ids or not other.ids or one.ids == other.ids)
-
-
 def find_repeat(
-    arrival: Arrival, *, same: Sequence[Turn], parents: Sequence[Turn], callers: Sequence[Turn]
+    arrival: Arrival, *, same: Sequence[Turn], echoed: Found, callers: Sequence[Turn]
 ) -> _Repeat:
     """The turn whose request this call repeats, "ambiguous", or None when it is no repeat.
 
-    *same* are turns with an identical request, newest first; *parents* those whose transcript
-    this request continues; *callers* those whose tool calls it answers as the first.
+    *same* are turns with an identical request, newest first; *echoed* is the turn whose reply
+    this request echoes; *callers* are those whose tool calls it answers as the first.
     """
     call, tag = arrival.call, arrival.tag
     alike = [each for each in same if arrival.may_follow(each)]
@@ -46,9 +41,9 @@ def find_repeat(
     own = next((each for each in alike if each.tag == call.tag), None)
     if own is not None and _at_once(arrival, own):
         return own
-    if parents or alike[0].echoed:
-        return _with_history(arrival, own or alike[0], parents)
-    if own is None:
+    if echoed.turn is not None or alike[0].echoed:
+        return _with_history(arrival, own or alike[0], echoed)
+    if own is None or echoed.reason == "ambiguous":
         return None
     sole = tag is not None and not tag.shared
     if own.reply is None:
@@ -56,13 +51,15 @@ def find_repeat(
     if arrival.request.answered_ids:
         # The same results of the same calls. Some servers give an id again, to a later call.
         return None if any(each.at_s > own.at_s for each in callers) else own
-    resent = tag is not None and not tag.shared and arrival.memory.tags.resending(tag)
-    return own if resent and tag is not None and tag.recent[-1:] == [own] else None
+    if tag is None or tag.shared or tag.recent[-1:] != [own]:
+        return None
+    typed = sum(each.size for each in arrival.request.news)
+    return own if arrival.memory.tags.resending(tag) or typed > _TYPED_AGAIN else None
 
 
 def _at_once(arrival: Arrival, own: Turn) -> bool:
     """Two users may open alike in the same second, but are not often answered alike."""
-    if arrival.call.at_s - own.at_s > _AT_ONCE_S:
+    if arrival.call.at_s - own.at_s > AT_ONCE_S:
         return False
     if arrival.tag is not None and not arrival.tag.shared:
         return True
@@ -71,18 +68,15 @@ def _at_once(arrival: Arrival, own: Turn) -> bool:
     return own.reply.whole == arrival.reply.whole
 
 
-def _with_history(arrival: Arrival, newest: Turn, parents: Sequence[Turn]) -> _Repeat:
-    """A twin is another conversation with the same words so far, which nobody has continued."""
-    call = arrival.call
-    twins = [
-        each
-        for each in parents
-        if each.next_call is None and each.call_id != newest.follows and each.at_s <= call.at_s
-    ]
-    if not twins:
+def _with_history(arrival: Arrival, newest: Turn, echoed: Found) -> _Repeat:
+    """A twin is another conversation that looks the same so far, and that nobody has continued."""
+    twin = echoed.turn
+    if twin is None:
+        return "ambiguous" if echoed.reason == "ambiguous" else newest
+    if twin.next_call is not None or twin.call_id == newest.follows:
         return newest
-    if call.tag is not None:
-        twin_has_tag = any(each.tag == call.tag for each in twins)
-        if twin_has_tag != (newest.tag == call.tag):
-            return None if twin_has_tag else newest
-    return None if call.at_s - newest.at_s > _WATCHDOG_S else "ambiguous"
+    tag = arrival.call.tag
+    if tag is not None and (twin.tag == tag) != (newest.tag == tag):
+        return None if twin.tag == tag else newest
+    reacted = newest.next_call is not None or arrival.call.at_s - newest.at_s > _WATCHDOG_S
+    return None if reacted else "ambiguous"

@@ -77,11 +77,12 @@ def kinship(earlier: System, later: System, later_masked: str) -> int:
         return 2
     if not earlier.length or not later.length:
         return 0
-    continued = (
-        earlier.length < later.length
-        and _text_digest(later_masked[: earlier.length]) == earlier.masked
+    if not set(earlier.outline).isdisjoint(later.outline):
+        return 1
+    continued = earlier.length < later.length and (
+        _text_digest(later_masked[: earlier.length]) == earlier.masked
     )
-    return 1 if continued or not set(earlier.outline).isdisjoint(later.outline) else 0
+    return 1 if continued else 0
 
 
 def _text_digest(text: str) -> bytes:

@@ -20,9 +20,9 @@ _RECENT_TURNS = 8
 _LANES = 32
 _TOOL_TURNS = 8
 _SESSIONS = 64
-_PROVEN_TAGS = 2
+_SILENT_TAGS = 2
 _CALLS_PER_TAG = 20
-"""With several tags, none much used and no echo under any of them, tags are sessions."""
+"""When so many tags went on, none for long, and no echo came under any, tags are sessions."""
 _TOOLS_S = 600.0
 """A tool call left without results for so long was abandoned."""
 
@@ -36,7 +36,7 @@ class Lane(msgspec.Struct, kw_only=True):
 
     def waiting(self, at_s: float) -> list[Turn]:
         """The turns whose tools have not answered yet."""
-        return [each for each in self.calling if at_s - each.at_s <= _TOOLS_S]
+        return [each for each in self.calling if 0 <= at_s - each.at_s <= _TOOLS_S]
 
     def add(self, turn: Turn, replaced: str | None) -> None:
         """Take in the newest turn, which follows its `follows` or comes in place of *replaced*."""
@@ -107,6 +107,7 @@ class TagBook:
         self._tags: OrderedDict[str, Tag] = OrderedDict()
         self._seen = 0
         self._calls = 0
+        self._silent = 0
         self.echoes = 0
         self.at_home = 0
 
@@ -131,6 +132,7 @@ class TagBook:
         tag.last_s = max(tag.last_s, at_s)
         tag.calls += 1
         self._calls += 1
+        self._silent += tag.calls == 2
         return tag
 
     def expire(self, before_s: float) -> None:
@@ -147,7 +149,7 @@ class TagBook:
             return False
         if tag.at_home or self.at_home > self.echoes:
             return True
-        many = self._seen >= _PROVEN_TAGS and self._calls <= _CALLS_PER_TAG * self._seen
+        many = self._silent >= _SILENT_TAGS and self._calls <= _CALLS_PER_TAG * self._seen
         return many and self.echoes == 0
 
     def resending(self, tag: Tag) -> bool:

@@ -25,11 +25,11 @@ _ID_BYTES = 8
 class Turn(msgspec.Struct, kw_only=True, eq=False, gc=False):
     """One recorded main call.
 
-    `roles` and `context` hold the last messages of its request, oldest first: a letter and 16
-    bytes each. `transcript` is the rolling hash with the reply, None when nothing was answered.
-    `echoed`: its request was matched by a reply that it carried. `next_call` is the call that
-    followed it. `doubted`: a repetition of it was taken for a retry, but may have been another
-    conversation that began alike.
+    `roles` and `context` hold the last of the `length` messages of its request, oldest first: a
+    letter and 16 bytes each. `transcript` is the rolling hash with the reply, None when nothing
+    was answered. `echoed`: its request was matched by a reply that it carried. `next_call` is the
+    call that followed it. `doubted`: a repetition of it was taken for a retry, but may have been
+    another conversation that began alike.
     """
 
     call_id: str
@@ -39,6 +39,7 @@ class Turn(msgspec.Struct, kw_only=True, eq=False, gc=False):
     system: System
     identity: bytes
     stem: bytes
+    length: int
     roles: str
     context: bytes
     reply: Normal | None
@@ -54,6 +55,14 @@ class Turn(msgspec.Struct, kw_only=True, eq=False, gc=False):
             return None
         end = len(self.context) - DIGEST_BYTES * (back - 1)
         return self.roles[-back], self.context[end - DIGEST_BYTES : end]
+
+    def place(self, back: int) -> int:
+        """The index in its request of the message *back* places before the reply."""
+        return self.length - back
+
+    def says(self, message: Normal) -> bool:
+        """Whether its reply is this message."""
+        return self.reply is not None and self.reply.digest == message.digest
 
     def index_keys(self) -> list[bytes]:
         """Everything under which the index finds this turn."""
@@ -88,6 +97,7 @@ def turn_of(
         system=request.system,
         identity=request.identity,
         stem=request.stem,
+        length=len(request.body),
         roles="".join(each.role[:1] for each in kept),
         context=b"".join(each.digest for each in kept),
         reply=reply,

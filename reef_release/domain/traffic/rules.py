@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from reef_release.domain.canonical import canonical_json, sha256_hex
@@ -24,6 +25,8 @@ __all__ = ["TRAFFIC_VALIDATORS", "judge_id", "traffic_stream_of"]
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
 _ERRORS = frozenset({"client-disconnected", "timed-out", "upstream-error"})
 _UNBOUND_KINDS = frozenset({"main", "side", "retry", "regeneration"})
+_FIRST_YEAR = 2000
+_LONGEST_LEASE_S = 7 * 86_400
 _DISSOLVED = frozenset({"stale", "body-missing"})
 
 
@@ -72,12 +75,19 @@ def _interaction(
 ) -> list[Reason]:
     if data.interaction_id in found.traffic.turns:
         return [_no("known-interaction", f"interaction {data.interaction_id} was recorded before")]
-    if not _TIME.fullmatch(data.at):
-        # Times are compared as strings.
+    if not _is_time(data.at):
         return [_no("time", "the time must be written like 2026-01-02T03:04:05.000006Z")]
     if isinstance(data, tv.InteractionFailed) and data.error not in _ERRORS:
         return [_no("error", f"an error is one of {sorted(_ERRORS)}")]
     return []
+
+
+def _is_time(at: str) -> bool:
+    """Whether *at* is a time that others can compare as text and reckon with."""
+    try:
+        return bool(_TIME.fullmatch(at)) and datetime.fromisoformat(at).year >= _FIRST_YEAR
+    except ValueError:
+        return False
 
 
 def _uncorrelated(traffic: Traffic, interaction_id: str) -> Turn | list[Reason]:
@@ -275,7 +285,9 @@ def _batch_claimed(
         return [_no("batch-ended", f"the batch ended as {batch.ended}")]
     if batch.lease_id not in (None, data.lease_id):
         return [_no("claimed", "another trainer has the batch")]
-    return [] if data.lease_s > 0 else [_no("lease", "a lease lasts at least a second")]
+    if not 0 < data.lease_s <= _LONGEST_LEASE_S:
+        return [_no("lease", f"a lease lasts between 1 and {_LONGEST_LEASE_S} seconds")]
+    return []
 
 
 def _batch_released(

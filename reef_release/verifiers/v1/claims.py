@@ -50,7 +50,7 @@ _MARKERS = re.compile(
     r"(?P<hash>\#{4,6}[ \t]*(?=[-+$€£(*_\s.0-9]|\\boxed|[a-z]))"
     r"|(?P<box>\\(?:boxed|fbox|framebox)\b)"
     r"|(?P<label>(?:^|(?<=\n)|(?<=[.!?>,;/0-9)] ))[ ]*(?:A ?:|(?:Ans|ANS|ans)\.? ?[:=]))"
-    r"|(?P<word>\b(?:[Aa]nswers?|ANSWERS?)\b)",
+    r"|(?P<word>(?:(?<![A-Za-z0-9])[Aa]nswers?|(?<=final)Answer|\bANSWERS?)\b)",
 )
 _LINK = re.compile(
     r"[\"'`)\]]*(?:\s*\([^()\n]{0,40}\)|\s*#?\s?[0-9]{1,2}(?=\s?[:=]))?"

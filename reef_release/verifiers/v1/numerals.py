@@ -51,7 +51,8 @@ def same(one: Number, other: Number) -> bool:
 
     Two percentages, two dozens or two measures are compared as they stand; a percentage equals
     a plain number in either of its readings, so 50%, 50 and 0.5 pass for 50%, and 50% passes
-    for 50 and for 0.5, while 0.5% does not pass for 50%.
+    for 50 and for 0.5, while 0.5% does not pass for 50%. A whole number is never meant as a
+    hundredth: 4200% does not pass for 42.
     """
     if "colon" in (one.kind, other.kind):
         return one.kind == other.kind and one.label == other.label
@@ -140,7 +141,9 @@ def _finished(
     if value is None:
         return None
     if percent:
-        return Number(value=value, kind="percent", also=value / 100, word=word)
+        hundredth = value / 100
+        also = hundredth if hundredth.denominator != 1 else None
+        return Number(value=value, kind="percent", also=also, word=word)
     if dozen:
         return Number(value=value, kind="dozen", also=value * 12, word=word)
     return Number(value=value, word=word, ordinal=ordinal)

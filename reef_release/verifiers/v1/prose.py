@@ -1,9 +1,10 @@
 """The final answer of a reply that states it only in prose.
 
 Sentences that are not about the result are set aside: questions, small talk, a check or an
-explanation of the result, text for a grader. Of the rest the last concluding sentence ("So ...",
-"in total") and the last sentence with a number count; when they differ, the one that states the
-result of the last calculation wins, else the last. What a sentence states: see `sentence`.
+explanation of the result, text for a grader. Of the rest the last conclusion ("So ...",
+"in total", a line that is only a number) and the last sentence with a number count. When they
+differ, a calculation in the last one decides for it, else a line that is only a number wins, else
+the one that states the result of the last calculation. What a sentence states: see `sentence`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _SMALL_TALK = re.compile(
     r"|good luck|happy (?:to help|learning|studying)|you're welcome|thanks|thank you|(?:any|more)"
     r" (?:other |more |further )?questions|if you (?:have|need|want|would|get|are|like|'d)"
     r"|please (?:ask|let|tell|feel)|by the way|fun fact|see you|take care|keep (?:up|practic\w*)"
-    r"|well done|as an ai|ask me|reach out|next time|tip ?:|note ?:|p\.?s\.? ?:"
+    r"|well done|as an ai|ask me|reach out|i can (?:also )?(?:explain|show|help|give)"
+    r"|next time|remember ?[:,]|tip ?:|note ?:|p\.?s\.? ?:"
     r"|i(?:'m| am) (?:here|happy|glad|always|available))",
     re.I,
 )
@@ -67,13 +69,12 @@ _POSSIBLE = re.compile(
 
 def conclude(text: str) -> Conclusion:
     """The number that plain *text* comes to, if it comes to exactly one."""
-    kept = _about_the_result(sentences(text[-_TAIL_CHARS:]))
+    kept = [part[-_SENTENCE_CHARS:] for part in _about_the_result(sentences(text[-_TAIL_CHARS:]))]
     latest: Number | None = None  # result of the last calculation so far
     concluding = last = Conclusion(number=None, sentence=kept[-1] if kept else "")
-    calculates = False
+    calculates = alone = False
     possible: list[Number] = []
-    for sentence in kept:
-        sentence = sentence[-_SENTENCE_CHARS:]
+    for index, sentence in enumerate(kept):
         found = numbers_in(sentence)
         if not found:
             continue
@@ -81,17 +82,23 @@ def conclude(text: str) -> Conclusion:
         latest = calculated[-1] if calculated else latest
         last = Conclusion(number=settle(sentence, found, latest), sentence=sentence)
         calculates = bool(calculated)
-        if _CONCLUDING.search(sentence):
-            concluding = last
+        label = _label(sentence)
+        if index and label is not None and label == _label(kept[index - 1]):
+            # Lines that give several numbers to one label, or to none, offer a choice.
+            before = settle(kept[index - 1], numbers_in(kept[index - 1]), latest)
+            if before and last.number and not same(before, last.number):
+                last = Conclusion(number=None, sentence=sentence)
+        if label == "" or _CONCLUDING.search(sentence):
+            concluding, alone = last, label == ""
         if _POSSIBLE.search(sentence) and last.number:
             possible.append(last.number)
-    if _is_list(kept) or any(not same(one, possible[0]) for one in possible):
+    if any(not same(one, possible[0]) for one in possible):
         return Conclusion(number=None, sentence=last.sentence)
-    if calculates or latest is None or concluding.number is None:
+    if calculates or concluding is last:
         return last
-    if same(concluding.number, latest) and not (last.number and same(last.number, latest)):
-        return concluding
-    return last
+    agrees = concluding.number and latest and same(concluding.number, latest)
+    contested = last.number and latest and same(last.number, latest)
+    return concluding if alone or (agrees and not contested) else last
 
 
 def _about_the_result(everything: Sequence[str]) -> list[str]:
@@ -116,17 +123,14 @@ def _about_the_result(everything: Sequence[str]) -> list[str]:
 
 def _is_bare(kept: Sequence[str]) -> bool:
     """Whether all that was said so far is a number: the answer first, then its explanation."""
-    return len(kept) == 1 and len(kept[0].split()) <= _LABEL_WORDS and bool(numbers_in(kept[0]))
+    return len(kept) == 1 and _label(kept[0]) is not None
 
 
-def _is_list(kept: Sequence[str]) -> bool:
-    """Whether the last two lines give different numbers to the same label, or to none."""
-    labelled = []
-    for sentence in kept[-2:]:
-        found = numbers_in(sentence)
-        if len(found) != 1 or found[0].stated is None or len(sentence.split()) > _LABEL_WORDS:
-            return False
-        labelled.append((sentence[: found[0].start].strip(" =:").lower(), found[0].stated))
-    return len(labelled) == 2 and (
-        labelled[0][0] == labelled[1][0] and not same(labelled[0][1], labelled[1][1])
-    )
+def _label(sentence: str) -> str | None:
+    """What stands before the one number of a short line ("" if nothing does), else None."""
+    if len(sentence.split()) > _LABEL_WORDS:
+        return None
+    found = numbers_in(sentence)
+    if len(found) != 1 or len(found[0].sides) > 1 or found[0].stated is None:
+        return None
+    return sentence[: found[0].start].strip(" =:$€£").lower()

@@ -30,32 +30,45 @@ _DENIED_AFTER = re.compile(
     r"(?:n't| not| too| wrong| incorrect| never)|cannot|can't)\b",
     re.I,
 )
-_CHOICE = re.compile(r"\b(?:or|either|between|maybe|perhaps|possibly|otherwise)\b", re.I)
+_CHOICE = re.compile(
+    r"\b(?:or|either|between(?= [$€£]?[0-9])|maybe|perhaps|possibly|otherwise)\b", re.I
+)
 _THE = (
     r"(?:the |all |all the |these |those |her |his |their |its |about |another |next |first |last )"
 )
 _CIRCUMSTANCE = re.compile(
     rf"\b(?:(?:all|each|every|half|out|most|some|any|both|one|none) of {_THE}*[$€£]?"
     rf"|(?:of|with|after|in|within|over|per|every|each|during|by|at|from|at age) {_THE}*[$€£]?"
-    rf"|for {_THE}*|(?:the|these|those|all) )$",
+    rf"|for {_THE}*"
+    r"|to (?:reach|get to|make) (?:(?:the|a|his|her|their|its) goal of )?[$€£]?"
+    r"|(?:the|these|those|all) )$",
     re.I,
 )
 _INTRODUCTION = re.compile(
     r"\W*(?:(?:so|therefore|thus|hence|finally),?\s+)?(?:after|to|if|since|with|because|when|given"
-    r"|for|in|by|as|on|at|out of|from)\b[^,]*,\s+",
+    r"|for|in|by|as|on|at|out of|from)\b(?:[^,]|,(?=\S))*,\s+",
     re.I,
 )
 _PRICE = re.compile(r" (?:dollars?|cents?|euros?|pounds?)\b", re.I)
 _RESULT_VERB = re.compile(
-    r"\b(?:is|are|was|were|be|has|have|had|(?:makes?|gives?|leaves?)(?: \w{1,15})?|gets?|needs?"
-    r"|costs?|pays?|paid|earns?|earned|totals?|equals?|receives?|spends?"
-    r"|spent|saves?|saved"
+    r"(?<!which )\b(?:is|are|was|were|be|has|have|had|(?:makes?|gives?|leaves?)(?: \w{1,15})?|gets?"
+    r"|needs?|costs?|pays?|paid|earns?|earned|totals?|equals?|receives?|spends?|spent|saves?|saved"
     r"|owes?|left with|comes? (?:out )?to|total of)\s+"
     r"(?:about |exactly |only |just |a total of |now )?[$€£]?$",
     re.I,
 )
 _THEN = re.compile(r"\b(?:so|therefore|thus|hence|then|leaving|which means|meaning|giving)\b", re.I)
-_NAME = re.compile(r"(\w+)\s*$")
+_NAME = re.compile(
+    r"(?:^|[,;:(]|\b(?:so|or|and|then|that|get|have|means|thus|hence|therefore))\s*(\w+)\s*$", re.I
+)
+_PHRASAL = re.compile(
+    r"\b(?:puts?|brings?|brought|turn(?:s|ed)|hand(?:s|ed)|took|takes?)\s+$", re.I
+)
+_RESULT_NOUN = re.compile(
+    r"\b(?:difference|total|result|sum|rest|remainder|product|profit) (?:is|was|equals)\s+"
+    r"[$€£]?$",
+    re.I,
+)
 
 
 def numbers_in(sentence: str) -> list[Run]:
@@ -90,6 +103,8 @@ def settle(sentence: str, found: Sequence[Run], result: Number | None) -> Number
     alone = len(runs_left) == 1 and contradicts(sentence, runs_left[0])
     if alone or _assigned_twice(sentence, runs_left):
         return None
+    if introduction := _INTRODUCTION.match(sentence):
+        runs_left = [run for run in runs_left if run.start >= introduction.end()] or runs_left
     equations = [run for run in runs_left if run.calculates]
     if equations:
         runs_left = _after_equation(sentence, equations[-1], runs_left)
@@ -98,14 +113,14 @@ def settle(sentence: str, found: Sequence[Run], result: Number | None) -> Number
         return measure
     if len(values) > 1 and _CHOICE.search(sentence):
         return None
-    if len(values) > 1 and (introduction := _INTRODUCTION.match(sentence)):
-        runs_left = [run for run in runs_left if run.start >= introduction.end()] or runs_left
-    if len(_distinct(runs_left)) > 1:
-        runs_left = [r for r in runs_left if not _is_circumstance(sentence, r)] or runs_left
-    values = _distinct(runs_left)
     if len(values) > 1:
-        values = [value for value in values if result and same(value, result)] or _distinct(
-            [run for run in runs_left if _RESULT_VERB.search(sentence[: run.start])]
+        runs_left = [r for r in runs_left if not _is_circumstance(sentence, r)] or runs_left
+        values = _distinct(runs_left)
+    if len(values) > 1:
+        values = (
+            [value for value in values if result and same(value, result)]
+            or _distinct([r for r in runs_left if _RESULT_NOUN.search(sentence[: r.start])])
+            or _distinct([r for r in runs_left if _RESULT_VERB.search(sentence[: r.start])])
         )
     if len(values) != 1:
         return None
@@ -146,9 +161,12 @@ def _as_measure(sentence: str, found: Sequence[Run]) -> Number | None:
 
 def _is_circumstance(sentence: str, run: Run) -> bool:
     found = _CIRCUMSTANCE.search(sentence[: run.start])
-    return found is not None and not (
-        found.group().lower().startswith("for") and _PRICE.match(sentence, run.end)
-    )
+    if found is None:
+        return False
+    word = found.group().split()[0].lower()
+    sold_for = word == "for" and _PRICE.match(sentence, run.end)
+    put_in = word == "in" and _PHRASAL.search(sentence[: found.start()])
+    return not (sold_for or put_in)
 
 
 def _distinct(found: Sequence[Run]) -> list[Number]:

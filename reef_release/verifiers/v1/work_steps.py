@@ -38,7 +38,8 @@ _SPOKEN = re.compile(
     rf" (?P<one>{_AMOUNT})(?: [a-z]{{1,20}}){{0,3}}? (?P<joint>and|to|from|by|with)(?: the)?"
     rf" (?P<other>{_AMOUNT})(?: [a-z]{{1,20}}){{0,3}}?,?(?: (?:which|that|and|to|so|this))?"
     r"(?: (?:we|you|i|she|he|they))?"
-    r" (?:gets?|gives?|is|equals?|makes?|leaves?|results in|=)(?: us| you| me)? "
+    r" (?:gets?|got|gives?|gave|is|was|equals?|makes?|made"
+    r"|leaves?|left|results in|=)(?: us| you| me)? "
     rf"(?P<result>{_AMOUNT})(?![0-9.,]*[0-9])",
     re.I,
 )

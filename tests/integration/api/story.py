@@ -3,6 +3,7 @@
 A `Site` is what lies on the disk of one installation: keys, blobs, the database. A `Story` is
 an open HTTP client for a running service of that site, with verbs that each role could do with
 its own token and its own key; the gate worker replies whatever the test says, without a model.
+A gate's replies are a word of marks: right (+), wrong (-), cut short (t), crashed (e).
 """
 
 from __future__ import annotations
@@ -41,15 +42,22 @@ from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load
 from tests.databases import Database
 from tests.world import safetensors, suite_lines
 
-__all__ = ["CHANNEL", "SCENARIO", "Problem", "Site", "Story", "model_files", "open_story", "until"]
+__all__ = [
+    "CHANNEL",
+    "SCENARIO",
+    "Problem",
+    "Site",
+    "Story",
+    "known_gate",
+    "model_files",
+    "open_story",
+    "until",
+]
 
 SCENARIO = "homework"
 CHANNEL = "stable"
 _PATIENCE_S = 30.0
 _T = TypeVar("_T")
-
-MARKS = ("+", "-", "t", "e")
-"""A trial as a letter: right, wrong, cut short by the length limit, crashed."""
 
 
 def model_files(number: int) -> dict[str, bytes]:
@@ -314,11 +322,22 @@ class Story:
         outcome = outcome or gate.verdict_due()
         assert outcome is not None, "the gate is not decided yet"
         canary = await self.put_blob(self.canary(), "gate") if outcome == "passed" else None
+        return msgspec.to_builtins(self.signed_decision(gate, outcome, canary, key, **changes))
+
+    def signed_decision(
+        self,
+        gate: Gate,
+        outcome: str,
+        canary: str | None,
+        key: SigningKey | None = None,
+        **changes: Any,
+    ) -> wire.DecisionRequest:
+        """The decision on *gate*, with *changes*, signed by the gate key or another."""
         decision = decision_of(self.scenario, gate, outcome, canary)
         decision = msgspec.structs.replace(decision, **changes)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         signed = sign_decision(decision, now, key or self.site.key(Role.GATE))
-        return {"attestation": signed, "canary": decision.canary}
+        return wire.DecisionRequest(attestation=signed, canary=decision.canary)
 
     async def decide(self, gate: Gate, **options: Any) -> str:
         """Sign and post the decision; the outcome. Raises `Problem`."""

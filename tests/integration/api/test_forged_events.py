@@ -268,12 +268,12 @@ async def test_two_rollbacks_bring_the_database_and_the_fold_together_again(
     assert await story.serving() == identity
 
 
-async def test_bytes_that_no_reader_can_fold_stop_the_service_where_it_was(
-    story: Story, thief: Thief
-) -> None:
+@pytest.mark.parametrize(
+    "data", [b'{"reason":"x", "reason":"y"}', b"{}", b'{"reason":1}', b'{"force":true}']
+)
+async def test_data_of_another_form_has_no_effect(story: Story, thief: Thief, data: bytes) -> None:
     origin = await story.release()
-    document = await until(story.current, lambda seen: seen.status_code == 200)
-    unsorted = NewEvent(
+    malformed = NewEvent(
         event_id=uuid7(),
         scenario=story.scenario,
         stream="scenario",
@@ -282,10 +282,36 @@ async def test_bytes_that_no_reader_can_fold_stop_the_service_where_it_was(
         actor="service",
         causation_id=None,
         correlation_id=None,
-        data=b'{"reason":"x", "reason":"y"}',
+        data=data,
         expected_version=None,
     )
-    await thief.log.append(unsorted)
+    await caught_up(story, await thief.log.append(malformed))
+    ready = (await story.ask(None, "GET", "/readyz")).json()
+    assert (ready["status"], ready["violations"]) == ("ok", 1)
+    assert (await story.get("audit", story.path()))["held_reason"] is None
+    # The database, which reads no data of a hold, believes it: a real one and its end mend that.
+    await story.lever("hold")
+    await story.lever("resume")
+    better = await story.release()
+    assert await story.serving() == better != origin
+
+
+async def test_a_log_changed_by_its_superuser_stops_the_service_where_it_was(
+    story: Story,
+) -> None:
+    """An event that cannot follow: nothing after it can be trusted, what was before still can."""
+    origin = await story.release()
+    document = await until(story.current, lambda seen: seen.status_code == 200)
+    connection = await asyncpg.connect(story.site.database.owner_dsn)
+    try:
+        await connection.execute("alter table reef.events disable trigger all")
+        await connection.execute(
+            "insert into reef.events select position + 1, gen_random_uuid(), scenario, stream,"
+            " version + 1, type, recorded_at, body, chain"
+            " from reef.events order by position desc limit 1"
+        )
+    finally:
+        await connection.close()
     ready = await until(
         lambda: story.ask(None, "GET", "/readyz"), lambda seen: seen.status_code == 503
     )

@@ -417,7 +417,7 @@ async def test_the_decision_of_one_gate_does_not_end_another(story: Story) -> No
 async def test_a_canary_that_was_not_uploaded_is_refused(story: Story) -> None:
     await story.submit()
     gate = await story.run_trials(await story.claim_soon(), "++")
-    missing = await story.decision(gate, canary="0" * 64)
+    missing = story.signed_decision(gate, "passed", "0" * 64)
     path = story.path("gates", gate.opened.gate_id, "decision")
     with pytest.raises(Problem) as caught:
         await story.post("gate", path, missing)

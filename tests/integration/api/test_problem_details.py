@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
+from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Story
 
 pytestmark = pytest.mark.anyio
@@ -259,3 +262,41 @@ async def test_a_defect_is_a_problem_that_tells_nothing_of_the_inside(
     assert "1234" not in response.text
     monkeypatch.undo()
     assert (await standing.ask("audit", "GET", S)).status_code == 200
+
+
+RAW = {
+    "no HTTP": b"hello\r\n\r\n",
+    "a path of bytes": b"GET /reef/scenarios/\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a path in percent that is no UTF-8": b"GET /reef/scenarios/%FF HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a query that is no UTF-8": b"GET /healthz?a=%FF&%FF=b HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a very long path": b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a very long header": b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 200_000 + b"\r\n\r\n",
+    "a host that is none": b"GET /healthz HTTP/1.1\r\nHost: a b\x01\r\n\r\n",
+    "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
+    "a length that is none": b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
+    "two lengths": b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n"
+    b"Content-Length: 2\r\n\r\nab",
+    "a length and chunks": b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a body that breaks off": b"POST /reef/scenarios/homework/hold HTTP/1.1\r\nHost: x\r\n"
+    b"Content-Length: 100\r\n\r\n{",
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+async def test_bytes_that_are_hardly_http_hurt_nobody(running: ServerProcess, name: str) -> None:
+    async with await anyio.connect_tcp("127.0.0.1", running.port) as stream:
+        await stream.send(RAW[name])
+        await stream.send_eof()
+        answer = b""
+        with (
+            anyio.fail_after(20),
+            contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError),
+        ):
+            while True:
+                answer += await stream.receive()
+    status = answer[9:12]
+    assert not status.startswith(b"5"), answer[:500]
+    async with running.story().http as http:
+        assert (await http.get("/healthz")).status_code == 200
+    assert "Traceback" not in running.log

@@ -9,6 +9,7 @@ import anyio
 import httpx
 import pytest
 
+from reef_release.api.service import open_service
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Problem, Site, Story, open_story, until
 from tests.world import facts
@@ -53,15 +54,16 @@ async def test_each_step_of_a_promotion_may_go_to_another_service(
     pair: tuple[Story, Story],
 ) -> None:
     one, two = pair
-    await until(lambda: two.ask("audit", "GET", two.path()), lambda seen: seen.status_code == 200)
     await one.release()
-    await same_position(one, two)
-    identity = (await two.submit())["candidate_id"]
+    manifest = await one.manifest()
+    identity = (await two.post("train", two.path("candidates"), manifest))["candidate_id"]
     assignment = await one.claim_soon("gate-1")
-    gate = await two.run_trials(assignment, "++")
-    await one.decide(gate)
-    await until(lambda: two.candidate(identity), lambda view: view["status"] == "passed")
-    await two.sign(identity)
+    gate = await two.run_trials(assignment, "+")
+    other = await one.claim_soon("gate-1")
+    gate = await one.run_trials(other, "+")
+    await two.decide(gate)
+    path = one.path("releases", identity, "bundle")
+    await one.post("sign", path, await two.bundle(identity))
     await one.promoted(identity)
     await two.promoted(identity)
     assert await count(one, "release.promoted") == 2
@@ -166,6 +168,24 @@ async def test_writers_of_both_services_lose_no_write(pair: tuple[Story, Story])
             group.start_soon(report, (one, two)[number % 2], number)
     assert len(set(seen)) == 40
     assert await count(one, "node.loaded") == 40
+
+
+async def test_three_services_start_on_an_empty_log_at_once(site: Site) -> None:
+    found: list[tuple[int, int, int]] = []
+
+    async def start() -> None:
+        async with open_service(site.settings()) as service:
+            await service.live.catch_up()
+            state = service.state
+            found.append((len(state.keys), len(state.roots), len(state.violations)))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(start)
+    assert found == [(5, 1, 0)] * 3
+    async with open_story(site) as story:
+        types = [event["type"] for event in await story.events()]
+    assert types == ["root.rotated", *["key.added"] * 5]
 
 
 async def test_two_server_processes_promote_together_and_agree(site: Site) -> None:

@@ -138,7 +138,6 @@ async def test_a_divergent_retry_is_refused_and_does_not_poison_the_record(log: 
         {"actor": "somebody"},
         {"causation_id": "b7d5e1f0-0000-7000-8000-000000000000"},
         {"correlation_id": "other"},
-        {"schema_version": 2},
         {"type": "scenario.resumed"},
         {"scenario": "physics"},
     ],

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from reef_release.errors import ReefError
+from reef_release.node.engine import OnDisk
 from tests.databases import Database
 from tests.fakes import FakeEngine
 from tests.integration.api.server import ServerProcess
@@ -32,7 +33,11 @@ def serve_engine(engine: FakeEngine) -> Iterator[str]:
             if self.path == "/reef/load":
                 self._answer(
                     lambda body: engine.load(
-                        Path(body["directory"]), body["release_id"], body["files"]
+                        OnDisk(
+                            directory=Path(body["directory"]),
+                            release_id=body["release_id"],
+                            files=body["files"],
+                        )
                     )
                 )
             else:

@@ -269,3 +269,15 @@ def test_a_blob_damaged_on_this_machine_alone_stops_the_fold_instead_of_changing
     stored.write_bytes(stored.read_bytes()[:-1] + b"?")
     with pytest.raises(InvalidEvent, match="cannot be checked"):
         world.replayed()
+
+
+@pytest.mark.parametrize(
+    "data", [b"{}", b'{"reason":1}', b'{"reason":"a","reason":"b"}', b'{"reason": "a"}']
+)
+def test_data_of_another_form_is_a_violation_and_stops_no_reader(world: World, data: bytes) -> None:
+    good = world.envelope(ev.ScenarioHeld(reason="r"))
+    before = world.head
+    world.fold.apply(good.replace(b'{"reason":"r"}', data))
+    assert world.state.position == before + 1
+    assert world.state.violations[-1].reasons[0].code == "malformed-data"
+    assert world.scenario.held_reason is None

@@ -1050,6 +1050,14 @@ def test_an_adapter_names_a_promoted_full_release_under_it(world: World) -> None
     world.append(world.submission(kind="lora", foundation=r1))
 
 
+def test_an_adapter_whose_foundation_is_revoked_is_not_promoted(world: World) -> None:
+    r1 = world.release()
+    gate_id = world.passed(world.admitted(kind="lora", foundation=r1))
+    world.append(ev.ReleaseRevoked(release_id=r1, reason="it remembers a phone number"))
+    assert world.attack(world.promotion(gate_id)) == ["revoked"]
+    assert world.serving == r1
+
+
 # Trust
 
 

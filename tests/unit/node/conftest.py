@@ -44,6 +44,17 @@ def judge_opened(service: FakeService, trusted: Trusted, opened: Opened) -> Grou
     return rules.verify(material, opened.document, opened.checkpoint, trusted.chain, is_objective)
 
 
+def serve_adapter(service: FakeService) -> tuple[str, str]:
+    """Promote an adapter on the release that is served; foundation and adapter."""
+    world = service.world
+    foundation = world.serving
+    assert foundation is not None
+    candidate = world.admitted(kind="lora", foundation=foundation)
+    world.promote(world.passed(candidate))
+    world.checkpoint()
+    return foundation, candidate
+
+
 @dataclass
 class Host:
     """One machine: a directory, an engine, and a node process that can be started anew."""

@@ -28,7 +28,7 @@ from reef_release.signing.vsa import sign_decision
 from reef_release.signing.weights import sign_bundle
 from reef_release.verifiers.registry import is_objective
 from tests.fakes import FakeService
-from tests.unit.node.conftest import codes, judge, judge_opened, trusted_in
+from tests.unit.node.conftest import codes, judge, judge_opened, serve_adapter, trusted_in
 from tests.world import World
 
 
@@ -724,18 +724,59 @@ def test_a_rollback_to_a_release_never_promoted_is_refused(service: FakeService)
     ]
 
 
-def test_an_adapter_is_refused_by_an_engine_for_full_weights(service: FakeService) -> None:
+def test_an_adapter_stands_on_the_files_that_its_submission_names(service: FakeService) -> None:
+    foundation, adapter = serve_adapter(service)
+    grounds = judge(service)
+    assert grounds.foundation is not None
+    assert list(grounds.foundation.files) == service.files(foundation)
+    assert [release for release, _ in grounds.parts()] == [adapter, foundation]
+
+
+def test_an_adapter_is_refused_without_its_foundation_or_with_another(
+    service: FakeService,
+) -> None:
+    other = service.world.release()
+    foundation, adapter = serve_adapter(service)
+    assert foundation == other
+    earlier = [
+        submission(service, each.candidate_id)
+        for each in service.world.scenario.candidates.values()
+        if each.candidate_id != foundation
+    ]
+    right = submission(service, foundation)
+    judged = alterations(service)
+    assert [judged(foundation=leaf) for leaf in (None, *earlier)] == [["foundation"]] * 3
+    unproven = Leaf(body=right.body, proof=right.proof[:-1])
+    assert judged(foundation=unproven) == ["not-included"]
+    edited = Leaf(body=right.body.replace('"size_bytes":', '"size_bytes":1'), proof=right.proof)
+    assert judged(foundation=edited) == ["not-included"]
+    assert judge(service).release_id == adapter
+
+
+def test_full_weights_are_loaded_alone_whatever_is_shown_with_them(service: FakeService) -> None:
     world = service.world
-    candidate = world.submit(kind="lora", foundation=world.serving)
-    world.append(
-        ev.CandidateAdmitted(
-            candidate_id=candidate, schema=world.schema, tensor_count=1, size_bytes=4
-        )
+    first = world.serving
+    assert first is not None
+    second = world.release()
+    trusted = trusted_in(world)
+    opened = trusted.open_document(service.signed(), world.time())
+    material = msgspec.structs.replace(
+        honest_material(service), foundation=submission(service, first)
     )
-    world.checkpoint()
-    world.promote(world.passed(candidate))
-    world.checkpoint()
-    assert refused(service) == ["kind"]
+    grounds = rules.verify(
+        material, opened.document, opened.checkpoint, trusted.chain, is_objective
+    )
+    assert (grounds.release_id, grounds.foundation) == (second, None)
+
+
+def submission(service: FakeService, candidate: str) -> Leaf:
+    """The submission of a candidate with its proof in the newest checkpoint's tree."""
+    world = service.world
+    size = world.state.checkpoints[-1].size
+    position = world.scenario.candidates[candidate].submitted_position
+    tree = MerkleTree(map(leaf_hash, world.bodies[:size]))
+    proof = [each.hex() for each in tree.inclusion_proof(position, size)]
+    return Leaf(body=world.bodies[position].decode(), proof=proof)
 
 
 def test_a_document_that_serves_nothing_gives_no_grounds(service: FakeService) -> None:

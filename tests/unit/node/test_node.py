@@ -15,7 +15,7 @@ from reef_release.node.node import Node, Standing
 from reef_release.node.vault import Vault
 from reef_release.signing.keys import Role, create_key
 from tests.fakes import FakeService, problem
-from tests.unit.node.conftest import Host, codes
+from tests.unit.node.conftest import Host, codes, serve_adapter
 from tests.world import World
 
 
@@ -546,6 +546,41 @@ def test_only_the_release_in_use_and_the_one_before_stay_on_disk(host: Host) -> 
 
 
 # The vault
+
+
+def test_an_adapter_is_fetched_and_loaded_with_its_foundation(host: Host) -> None:
+    foundation, adapter = serve_adapter(host.service)
+    host.started()
+    assert host.engine.serving == adapter
+    assert {path.name for path in host.releases.iterdir()} == {adapter, foundation}
+    assert host.explained().may_be_served
+
+    # A new process, without network, and with another file under the adapter.
+    host.service.away = True
+    host.engine.restart()
+    assert host.node().start().release_id == adapter
+    host.engine.restart()
+    (host.releases / foundation / "config.json").write_bytes(b"[]")
+    assert codes(host.node().start()) == ["file-differs"]
+    assert not host.explained().may_be_served
+
+
+def test_an_engine_that_ignores_the_foundation_does_not_serve_the_adapter(host: Host) -> None:
+    node = host.started()
+    host.engine.reads_foundation = False
+    foundation, _ = serve_adapter(host.service)
+    stays(node, host, foundation, "engine-files")
+
+
+def test_a_foundation_stays_on_disk_as_long_as_its_adapter_may_be_gone_back_to(host: Host) -> None:
+    foundation, adapter = serve_adapter(host.service)
+    node = host.started()
+    second = host.service.world.release()
+    moves(node, host, second)
+    assert {path.name for path in host.releases.iterdir()} == {second, adapter, foundation}
+    third = host.service.world.release()
+    moves(node, host, third)
+    assert {path.name for path in host.releases.iterdir()} == {third, second}
 
 
 def test_two_nodes_do_not_share_a_directory(host: Host) -> None:

@@ -16,6 +16,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from reef_release.errors import Refused
+from reef_release.node.canary import Canary
+from reef_release.node.engine import HttpEngine, OnDisk
+from reef_release.node.loading import load
 from tests.adapters import make_adapter
 from trainer.engines.protocol import Sampling
 from trainer.engines.transformers_engine import TransformersEngine
@@ -169,6 +172,28 @@ def test_the_server_loads_an_adapter_and_says_what_it_stands_on(
     assert refused.status_code == 422
     assert [reason["code"] for reason in refused.json()["reasons"]] == ["digest-mismatch"]
     assert server.get("/reef/loaded").json() == answer.json()
+
+
+def test_a_node_drives_the_engine_with_an_adapter(
+    server: httpx.Client, adapter: Path, foundation: ModelFiles
+) -> None:
+    assert foundation.files is not None
+    release = OnDisk(directory=adapter, release_id="a" * 64, files=digests(adapter))
+    below = OnDisk(directory=ORIGIN, release_id="f" * 64, files=foundation.files)
+    node_side = HttpEngine(str(server.base_url))
+    reply = loaded(adapter, foundation).generate(QUESTION, WARM, 1)
+    scores = loaded(adapter, foundation).score(reply.prompt_token_ids, reply.token_ids, 1.0)
+    canary = Canary(
+        prompt=QUESTION,
+        prompt_token_ids=list(reply.prompt_token_ids),
+        token_ids=list(reply.token_ids),
+        logprobs=scores,
+    )
+    assert load(node_side, release, below, [canary], 1e-3) == "0.000000"
+    with pytest.raises(Refused) as refused:
+        load(node_side, below, None, [canary], 1e-3)
+    assert [reason.code for reason in refused.value.reasons] == ["canary"]
+    node_side.close()
 
 
 def test_the_scoring_program_scores_an_adapter_on_its_foundation(

@@ -80,7 +80,14 @@ def test_numbers_are_compared_exactly_and_never_as_floats() -> None:
 def test_a_percentage_is_the_bare_number_and_its_hundredth() -> None:
     for reply, answer in [("50%", "50"), ("50", "50%"), ("50%", "0.5"), ("0.5", "50%")]:
         assert _passes(f"A: {reply}", answer)
-    for reply, answer in [("0.5%", "50%"), ("0.5", "50"), ("5000%", "50%"), ("0.5%", "50")]:
+    for reply, answer in [
+        ("0.5%", "50%"),
+        ("0.5", "50"),
+        ("5000%", "50%"),
+        ("5000%", "50"),
+        ("1", "100%"),
+        ("0.5%", "50"),
+    ]:
         assert not _passes(f"A: {reply}", answer)
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 
 from reef_release.errors import BadRequest, NotFound
+from reef_release.verifiers import v1
 from reef_release.verifiers.registry import VERIFIERS, get, is_objective, resolve, verdict
 
 _HOMEWORK = ("answer@1", "work_steps@1", "style@1")
@@ -68,3 +73,18 @@ def test_only_the_answer_is_objective_by_itself() -> None:
 def test_a_verdict_needs_each_verifier_once(specs: list[str]) -> None:
     with pytest.raises(BadRequest):
         verdict(specs, "A: 7", "7")
+
+
+def test_a_shipped_version_rests_on_nothing_that_may_change() -> None:
+    allowed = re.compile(
+        r"reef_release\.(?:errors|verifiers\.check|verifiers\.v1\.\w+)|msgspec|__future__"
+        r"|collections\.abc|enum|fractions|html|itertools|re|typing|unicodedata"
+    )
+    modules = sorted(Path(v1.__path__[0]).glob("*.py"))
+    assert len(modules) > 10
+    for module in modules:
+        for node in ast.walk(ast.parse(module.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert all(allowed.fullmatch(name) for name in names), (module.name, names)

@@ -210,3 +210,21 @@ def test_a_gold_that_is_written_in_every_form_with_another_answer_passes_no_gate
     site.world.change_policy(generation={"temperature": "0.7", "max_new_tokens": 4096})
     site.run()
     assert site.gate.outcome == "failed"
+
+
+def test_right_answers_in_the_rejected_style_pass_no_gate_that_asks_for_style(
+    site: Site, candidate: str
+) -> None:
+    part = {
+        "verifiers": ["answer@1", "style@1"],
+        "rule": {"kind": "consecutive_passes", "k": 2, "max_trials": 6, "max_failures": 3},
+    }
+    site.world.change_policy(standard=part)
+    site.engines.scripts[candidate] = lambda question: f"- **Sum**\n\n**{right(question)}**"
+    site.run()
+    assert site.gate.outcome == "failed"
+    checks = [trial.verdict.checks for trial in site.gate.trials[::2] if trial.verdict]
+    assert checks == [{"answer@1": True, "style@1": False}] * 3
+    twin = site.world.admitted()
+    site.run()
+    assert (site.gate.opened.candidate_id, site.gate.outcome) == (twin, "passed")

@@ -1,0 +1,127 @@
+"""`signal SCENARIO` and `signal replay TRAFFIC.jsonl`: what of the traffic becomes a training
+signal, and why the rest does not."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+import typer
+from typer.core import TyperGroup
+
+from reef_release.cli.options import DEFAULT_URL, AsJson, TokenFile, Url, connect
+from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.signal_page import bar, show_signal
+from reef_release.errors import SettingsError
+
+__all__ = ["app"]
+
+
+class _ScenarioOrVerb(TyperGroup):
+    """`signal SCENARIO` is short for `signal show SCENARIO`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    help="From traffic to a training signal.", no_args_is_help=True, cls=_ScenarioOrVerb
+)
+
+
+@app.callback()
+def _group() -> None:
+    """From traffic to a training signal."""
+
+
+@app.command("show")
+def show(
+    scenario: Annotated[str, typer.Argument(help="The scenario.")],
+    hours: Annotated[int, typer.Option("--hours", min=0, max=744, help="Hours to show.")] = 24,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """How much of a running scenario's traffic became training data, and why not the rest.
+
+    `signal SCENARIO` does the same. The exit status is 1 while the alarm is raised.
+    """
+    with connect(url, token_file) as client:
+        view = client.signal(scenario, hours)
+    if as_json:
+        emit(view, as_json=True)
+    else:
+        show_signal(view)
+    if view.alarm is not None:
+        raise typer.Exit(1)
+
+
+@app.command("replay")
+def replay(
+    traffic: Annotated[
+        Path,
+        typer.Argument(
+            help="JSON lines {at, scenario, tag, request, response}; - is standard input."
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Match captured calls to the calls that they continue, offline.
+
+    With --json, writes a line {line, follows, method, reason} per call; `follows` is the number
+    (from 1) of the line that it continues, or null. Otherwise prints a summary.
+    """
+    from reef_release.domain.correlation import REASONS, Correlator, replay_traffic
+
+    correlator = Correlator()
+    methods: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    with _opened(traffic) as lines:
+        for result, binding in replay_traffic(lines, correlator):
+            if as_json:
+                sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+            if binding.method is not None:
+                methods[binding.method] += 1
+            if binding.reason is not None:
+                reasons[binding.reason] += 1
+    if as_json:
+        return
+    calls = methods.total() + reasons.total()
+    console.print(f"{calls} calls, {methods.total()} continue another")
+    if methods:
+        rows = [[name, str(count), bar(count, calls)] for name, count in methods.most_common()]
+        print_table("Bound", ["method", "calls", "share"], rows)
+    if reasons:
+        rows = [
+            [name, str(count), bar(count, calls), REASONS[name]]
+            for name, count in reasons.most_common()
+        ]
+        print_table("Not bound", ["reason", "calls", "share", "meaning"], rows)
+    for scenario in correlator.scenarios():
+        for finding in correlator.findings(scenario):
+            console.print(
+                f"{scenario}: {finding.code}: {finding.message}", markup=False, soft_wrap=True
+            )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    if str(path) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise SettingsError(
+            f"The traffic {path} cannot be read: {error.strerror}.",
+            next_step="Name a file of JSON lines, or - for standard input.",
+        ) from error
+    with file:
+        yield file

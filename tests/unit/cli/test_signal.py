@@ -1,0 +1,78 @@
+"""`signal replay`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from reef_release.cli import app
+from reef_release.errors import BadRequest, SettingsError
+
+GO = {"role": "user", "content": "Go."}
+WELL = {"role": "assistant", "content": "Well."}
+
+
+@pytest.fixture
+def traffic(tmp_path: Path) -> Path:
+    lines = [
+        {"at": 0, "scenario": "a", "tag": None, "request": {"messages": [GO]}, "response": WELL},
+        {
+            "at": 9.5,
+            "scenario": "a",
+            "tag": None,
+            "request": {"messages": [GO, WELL, GO]},
+            "response": WELL,
+        },
+    ]
+    path = tmp_path / "traffic.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_json_is_one_line_per_call(traffic: Path) -> None:
+    done = CliRunner().invoke(app, ["signal", "replay", str(traffic), "--json"])
+    assert done.exit_code == 0
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"line": 1, "follows": None, "method": None, "reason": "first-call"},
+        {"line": 2, "follows": 1, "method": "transcript", "reason": None},
+    ]
+
+
+def test_the_summary_counts_methods_and_explains_reasons(traffic: Path) -> None:
+    done = CliRunner().invoke(app, ["signal", "replay", "-"], input=traffic.read_text())
+    assert done.exit_code == 0
+    assert "2 calls, 1 continue another" in done.stdout
+    assert "transcript" in done.stdout
+    assert "a conversation begins" in done.stdout
+
+
+def test_the_summary_names_findings(tmp_path: Path) -> None:
+    call = {"scenario": "a", "tag": "x", "response": WELL, "turn_type": "side"}
+    request = {"messages": [GO]}
+    path = tmp_path / "side.jsonl"
+    path.write_text("\n".join(json.dumps({**call, "at": i, "request": request}) for i in range(9)))
+    done = CliRunner().invoke(app, ["signal", "replay", str(path)])
+    assert "a: side-calls-only" in done.stdout
+
+
+def test_an_empty_file_has_no_calls(tmp_path: Path) -> None:
+    (tmp_path / "none").touch()
+    done = CliRunner().invoke(app, ["signal", "replay", str(tmp_path / "none")])
+    assert done.exit_code == 0
+    assert "0 calls" in done.stdout
+
+
+def test_a_malformed_line_and_a_missing_file_are_errors_that_say_what_to_do(
+    traffic: Path, tmp_path: Path
+) -> None:
+    with traffic.open("a") as file:
+        file.write("{}\n")
+    done = CliRunner().invoke(app, ["signal", "replay", str(traffic), "--json"])
+    assert isinstance(done.exception, BadRequest)
+    assert "Line 3" in done.exception.detail
+    done = CliRunner().invoke(app, ["signal", "replay", str(tmp_path / "none")])
+    assert isinstance(done.exception, SettingsError)
+    assert done.exception.next_step

@@ -1,0 +1,98 @@
+"""What a client may change in a message without changing what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reef_release.domain.correlation.normal import normalise
+from tests.unit.domain.correlation.stories import assistant, calling, tool, user
+
+CALL = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1, "b": [2.0, "x"]}'}}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (assistant("Yes."), assistant("<think>\nhm\n</think>\n\nYes.")),
+        (assistant("Yes."), assistant("hm\n</think>\n\nYes.")),
+        (assistant("Yes."), assistant("<thinking>a</thinking> <THINK>b</THINK>\nYes.")),
+        (assistant("Yes."), assistant("Yes.", reasoning_content="hm", refusal=None, audio=None)),
+        (assistant("Yes no."), assistant("  Yes\n\n no. ")),
+        (assistant("Yes."), assistant([{"type": "text", "text": "Yes."}])),
+        (assistant("Yes."), assistant([{"type": "thinking", "thinking": "hm"}, "Yes."])),
+        (assistant("Yes."), {"content": "Yes."}),
+        (assistant("Yes."), assistant("Yes.", tool_calls=None, name="bot")),
+        (assistant("Yes."), assistant("Yes.", tool_calls=[])),
+        (assistant(None, tool_calls=[CALL]), assistant("", tool_calls=[CALL])),
+        (assistant(None, tool_calls=[CALL]), {"role": "assistant", "tool_calls": [CALL]}),
+        (
+            assistant(None, tool_calls=[CALL]),
+            assistant(None, tool_calls=[{**CALL, "id": "x", "index": 0}]),
+        ),
+        (
+            assistant(None, tool_calls=[CALL]),
+            assistant(
+                None,
+                tool_calls=[{"function": {"name": "f", "arguments": '{"b":[2,"x"],"a":1.0}'}}],
+            ),
+        ),
+        (
+            assistant(None, tool_calls=[CALL]),
+            assistant(
+                None,
+                tool_calls=[{"function": {"name": "f", "arguments": {"a": 1, "b": [2, "x"]}}}],
+            ),
+        ),
+        (
+            assistant(None, tool_calls=[CALL]),
+            assistant(None, function_call={"name": "f", "arguments": '{"a":1,"b":[2,"x"]}'}),
+        ),
+        (tool('{"a": 1, "b": 2}', "x"), tool('{"b":2,"a":1}')),
+        (tool("done"), {"role": "function", "content": "done", "name": "f"}),
+        (user("Hello\r\nyou"), user("Hello you")),
+    ],
+)
+def test_messages_that_say_the_same_are_equal(one: Any, other: Any) -> None:
+    assert normalise(one).digest == normalise(other).digest
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (assistant("Yes."), assistant("No.")),
+        (assistant("Yes."), user("Yes.")),
+        (user("<think>a</think>b"), user("b")),
+        (calling("f", a=1), calling("f", a="1")),
+        (calling("f", a=1), calling("g", a=1)),
+        (calling("f", a=1), calling("f", "f", a=1)),
+        (assistant("f", tool_calls=[CALL]), assistant(None, tool_calls=[CALL])),
+        (calling("f", text="a  b"), calling("f", text="a b")),
+        (user([{"type": "image_url", "image_url": {"url": "a"}}]), user([{"type": "image_url"}])),
+    ],
+)
+def test_messages_that_say_other_things_differ(one: Any, other: Any) -> None:
+    assert normalise(one).digest != normalise(other).digest
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"role": None, "content": 3},
+        {"role": "assistant", "tool_calls": "none"},
+        {"role": "assistant", "tool_calls": [None, {"function": "f"}, {"custom": {"name": "f"}}]},
+        {"role": "assistant", "tool_calls": [{"function": {"arguments": "{" * 100_000}}]},
+        {"role": "tool", "content": "[" * 100_000, "tool_call_id": 3},
+        {"role": "user", "content": "\ud800"},
+        {"role": "user", "content": [{"type": "text"}, 3, None]},
+    ],
+)
+def test_a_malformed_message_has_a_normal_form_all_the_same(message: Any) -> None:
+    assert len(normalise(message).digest) == 16
+
+
+def test_reasoning_that_was_cut_off_leaves_nothing_to_echo() -> None:
+    assert normalise(assistant("<think>\nand so on")).empty
+    assert not normalise(assistant("a <think> tag opens reasoning")).empty

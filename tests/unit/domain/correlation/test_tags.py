@@ -1,0 +1,105 @@
+"""Tags of clients that keep their history at home: believed when they are known to be sessions."""
+
+from __future__ import annotations
+
+from tests.unit.domain.correlation.stories import Story, assistant, calling, system, tool, user
+
+PROMPT = system("You book flights.")
+
+
+def test_one_tag_without_echoes_is_not_believed() -> None:
+    """It may as well be a constant that a service stamps on questions of anybody."""
+    story = Story()
+    for number in range(20):
+        call = story.tell(PROMPT, user(f"Question {number}?"), tag="default")
+        assert call.follows is None
+    assert call.reason == "tag-unproven"
+
+
+def test_results_without_their_calls_prove_that_history_stays_at_home() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), reply=calling("look", ids=("call_0",)), tag="t")
+    result = story.tell(PROMPT, tool("nine", "call_0"), reply="At nine.", tag="t")
+    reaction = story.tell(PROMPT, user("Too early."), tag="t")
+    assert (result.follows, reaction.follows, reaction.method) == ("c1", "c2", "tag")
+
+
+def test_results_without_ids_follow_the_only_turn_that_waits_for_them() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), reply=calling("look"), tag="t")
+    assert story.tell(PROMPT, tool("nine"), tag="t").follows == "c1"
+
+
+def test_a_user_who_speaks_while_tools_are_awaited_binds_nothing() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), reply=calling("look"), tag="t")
+    call = story.tell(PROMPT, user("To Rome."), tag="t")
+    assert (call.follows, call.reason) == (None, "tools-awaited")
+
+
+def test_several_tags_that_went_on_without_any_echo_are_sessions() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), tag="a")
+    story.tell(PROMPT, user("To Rome."), tag="b")
+    assert story.tell(PROMPT, user("Too early."), tag="a").reason == "tag-unproven"
+    assert story.tell(PROMPT, user("Too late."), tag="b").follows == "c2"
+    assert story.tell(PROMPT, user("Still too early."), tag="a").follows == "c3"
+
+
+def test_what_comes_before_anybody_can_have_read_the_reply_is_no_reaction_to_it() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), tag="a")
+    story.tell(PROMPT, user("Too early."), tag="a")
+    story.tell(PROMPT, user("To Rome."), tag="b")
+    call = story.tell(PROMPT, user("To Bonn."), tag="b", after=0.1)
+    assert (call.follows, call.reason) == (None, "tag-unproven")
+
+
+def test_a_long_message_that_comes_again_was_sent_again_and_not_typed_again() -> None:
+    story = Story()
+    asked = [PROMPT, user("To Oslo, in the morning, with two bags and a bicycle, please.")]
+    story.tell(*asked, reply="At nine.", tag="t")
+    again = story.tell(*asked, reply="At ten.", tag="t")
+    assert (again.kind, again.replaces) == ("regeneration", "c1")
+
+
+def test_a_few_tags_on_very_many_calls_are_not_sessions() -> None:
+    story = Story()
+    for number in range(60):
+        story.tell(PROMPT, user(f"Question {number}?"), tag=("ask", "tell")[number % 2])
+    call = story.tell(PROMPT, user("One more?"), tag="ask")
+    assert (call.follows, call.reason) == (None, "tag-unproven")
+
+
+def test_tags_of_clients_that_resend_their_history_bind_nothing_without_an_echo() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), tag="a")
+    story.tell(PROMPT, user("To Oslo."), assistant("Well."), user("Early."), tag="a")
+    story.tell(PROMPT, user("To Rome."), tag="b")
+    assert story.tell(PROMPT, user("To Bonn."), tag="b").reason == "tag-unproven"
+
+
+def test_nobody_reacts_to_a_call_that_failed() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), reply=calling("look", ids=("call_0",)), tag="t")
+    story.tell(PROMPT, tool("nine", "call_0"), reply=None, tag="t")
+    call = story.tell(PROMPT, user("Hello?"), tag="t")
+    assert (call.follows, call.reason) == (None, "unanswered")
+
+
+def test_a_constant_tag_on_two_equal_openings_makes_no_retry() -> None:
+    story = Story()
+    opening = [PROMPT, user("To Oslo.")]
+    story.tell(*opening, reply="When?", tag="default")
+    story.tell(*opening, assistant("When?"), user("Now."), tag="default")
+    story.tell(PROMPT, user("To Rome."), tag="default")
+    other = story.tell(*opening, reply="On which day?", tag="default")
+    assert (other.kind, other.session_id) == ("main", "c4")
+    call = story.tell(*opening, assistant("On which day?"), user("Today."), tag="default")
+    assert (call.follows, call.method) == ("c4", "transcript")
+
+
+def test_a_side_call_belongs_to_the_session_of_its_tag() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), tag="t")
+    assert story.tell(PROMPT, user("Name it."), tag="t", turn_type="side").session_id == "c1"

@@ -1,0 +1,103 @@
+"""Signal health: every call is counted where it was lost, in the hour in which it was made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from reef_release.domain import events as ev
+from reef_release.projections.signal import SignalHealth
+from tests.unit.domain.test_traffic import DIGEST, JUDGE, bound, failed, judged, recorded, unbound
+from tests.world import World
+
+EARLY = "2026-01-02T03:59:59.999999Z"
+LATE = "2026-01-02T04:00:00.000000Z"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.create_scenario()
+    return world
+
+
+def health(world: World) -> SignalHealth:
+    """The projection of the whole log."""
+    signal = SignalHealth()
+    fold = world.new_fold()
+    for body in world.bodies:
+        event = fold.apply(body)
+        if event is not None:
+            signal.apply(fold.state, event)
+    return signal
+
+
+def test_each_call_is_counted_by_what_became_of_it(world: World) -> None:
+    world.append(recorded("a", at=EARLY, finish_reason="length"))
+    world.append(unbound("a"))
+    world.append(recorded("b", at=LATE))
+    world.append(bound("b", "a"))
+    world.append(failed("c", at=LATE))
+    world.append(unbound("c", session="a", kind="retry", reason="retry"))
+    world.append(recorded("d", at=LATE))
+    world.append(unbound("d", kind="side", reason="side-call"))
+    world.append(recorded("e", at=LATE))
+    world.append(judged("a", hints=[DIGEST]))
+    world.append(ev.SampleRefused(turn_id="a", target="a", reason="stale"))
+    world.append(ev.ReportReceived(turn_id="b", score="1", feedback=None))
+    signal = health(world)
+    early, late = signal.hours(world.scenario_name).values()
+    assert (early.calls, early.main, early.truncated, early.judged) == (1, 1, 1, 1)
+    assert early.unbound == {"first-call": 1}
+    assert early.refused == {"stale": 1}
+    assert (late.calls, late.failed, late.retries, late.side, late.pending) == (4, 1, 1, 1, 1)
+    assert late.bound == {"transcript": 1}
+    assert (late.reported, late.judged) == (1, 0)
+
+
+def test_the_total_is_the_sum_of_the_hours(world: World) -> None:
+    for number, at in enumerate([EARLY, LATE, LATE]):
+        world.append(recorded(str(number), at=at))
+        world.append(unbound(str(number)))
+    signal = health(world)
+    name = world.scenario_name
+    assert signal.total(name).calls == sum(hour.calls for hour in signal.hours(name).values()) == 3
+    assert signal.total("another").calls == 0
+
+
+def test_a_judgment_that_trains_nothing_is_neutral(world: World) -> None:
+    for call, follows in (("a", None), ("b", "a"), ("c", "b")):
+        world.append(recorded(call))
+        world.append(bound(call, follows) if follows else unbound(call))
+    world.append(judged("a", score=0))
+    world.append(judged("b", about=0, target=None))
+    total = health(world).total(world.scenario_name)
+    assert (total.judged, total.neutral) == (2, 2)
+
+
+def test_a_dissolved_batch_counts_no_more(world: World) -> None:
+    world.release()
+    release = world.serving
+    assert release is not None
+    world.append(recorded("a", release_id=release))
+    world.append(unbound("a"))
+    world.append(recorded("b"))
+    world.append(bound("b", "a"))
+    world.append(judged("a"))
+    sample = ev.BatchSample(turn_id="a", target="a", release_id=release)
+    world.append(
+        ev.BatchFormed(batch_id="x", channel="stable", release_id=release, samples=[sample])
+    )
+    assert health(world).total(world.scenario_name).batched == 1
+    world.append(ev.BatchReleased(batch_id="x", lease_id=None, reason="stale"))
+    assert health(world).total(world.scenario_name).batched == 0
+
+
+def test_an_event_without_effect_is_not_counted(world: World) -> None:
+    world.append(recorded("a"))
+    before = msgspec.to_builtins(health(world).total(world.scenario_name))
+    world.attack(recorded("a"))
+    world.attack(judged("a", judge=JUDGE))
+    assert msgspec.to_builtins(health(world).total(world.scenario_name)) == before
