@@ -41,6 +41,20 @@ REASONS: Mapping[str, str] = {
     "never-promoted": "a rollback goes to a release that was promoted earlier in this channel",
     "already-serving": "the channel serves this release already",
     "no-reason": "say why, for the audit",
+    "known-interaction": "a call was recorded under this id before",
+    "unknown-turn": "no call was recorded under this id",
+    "correlated": "the call is correlated already",
+    "no-reply": "the call that it follows was not answered",
+    "not-open": "the session is not open",
+    "not-completed": "a call that failed is not judged",
+    "judged": "the turn is judged already",
+    "reported": "another report of the turn was received",
+    "no-sample": "the turn is not judged",
+    "known-batch": "a batch of this id was formed before",
+    "unknown-batch": "no batch of this id was formed",
+    "batch-ended": "the batch is dissolved",
+    "claimed": "another trainer has the batch",
+    "other-lease": "the batch is not held under this lease",
 }
 """Every code that `append_events` refuses with, in words."""
 

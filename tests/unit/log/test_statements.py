@@ -27,8 +27,8 @@ def test_a_name_stands_for_one_statement(tmp_path: Path) -> None:
 
 def test_every_code_that_the_database_refuses_with_has_a_message(repository: Path) -> None:
     text = "".join(
-        (repository / "migrations" / "sql" / "0001" / name).read_text("utf-8")
-        for name in ("rule.sql", "append_events.sql")
+        (repository / "migrations" / "sql" / name).read_text("utf-8")
+        for name in ("0001/rule.sql", "0001/append_events.sql", "0002/traffic.sql")
     )
     codes = {
         *re.findall(r"'\{([a-z-]+)\}'", text),

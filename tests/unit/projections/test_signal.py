@@ -9,7 +9,7 @@ import pytest
 
 from reef_release.domain import events as ev
 from reef_release.projections.signal import SignalHealth
-from tests.unit.domain.test_traffic import DIGEST, JUDGE, bound, failed, judged, recorded, unbound
+from tests.calls import DIGEST, JUDGE, bound, failed, judged, recorded, unbound
 from tests.world import World
 
 EARLY = "2026-01-02T03:59:59.999999Z"
