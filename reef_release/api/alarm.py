@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reef_release.domain.correlation import REASONS
 from reef_release.domain.state import Scenario
 
 __all__ = ["ALARM_HEADER", "alarm_headers"]
@@ -14,4 +15,5 @@ def alarm_headers(scenario: Scenario) -> dict[str, str]:
     traffic = scenario.traffic
     if traffic.alarm is None:
         return {}
-    return {ALARM_HEADER: f"{traffic.alarm}; unbound={traffic.unbound_run.total()}"}
+    reason = traffic.alarm if traffic.alarm in REASONS else "other"
+    return {ALARM_HEADER: f"{reason}; unbound={traffic.unbound_run.total()}"}

@@ -12,13 +12,14 @@ import hashlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import structlog
 
 from reef_release.api.bodies import InteractionBody, read_body
 from reef_release.api.commands import Commands
 from reef_release.api.contamination import GateTasks
 from reef_release.artifacts.blobs import BlobStore
-from reef_release.artifacts.errors import BlobMissing
+from reef_release.artifacts.errors import BlobCorrupt, BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
 from reef_release.domain.state import Scenario
@@ -68,21 +69,28 @@ class Batching:
         """Work until cancelled, or until the fold stops at an event that it cannot read."""
         while self._live.broken is None:
             position = self._live.state.position
-            try:
-                await self.step()
-            except Exception:
-                _log.exception("a step of batching failed")
+            if not await self.step():
                 await asyncio.sleep(_IDLE_S)
             if self._live.state.position == position:
                 await self._live.wait_beyond(position, _IDLE_S)
 
-    async def step(self) -> None:
-        """Release what is over, refuse what may not be trained, form what is full."""
+    async def step(self) -> bool:
+        """Release what is over, refuse what may not be trained, form what is full.
+
+        Returns whether all went well.
+        """
+        well = True
         for scenario in list(self._live.state.scenarios.values()):
-            for data in list(self._over(scenario)):
-                await self._append(scenario.name, data)
-            if any(scenario.pointers.values()):
-                await self._form(scenario)
+            try:
+                for data in list(self._over(scenario)):
+                    await self._append(scenario.name, data)
+                if any(scenario.pointers.values()):
+                    await self._form(scenario)
+            except Exception:
+                # One scenario's trouble is not another's.
+                _log.exception("a step of batching failed", scenario=scenario.name)
+                well = False
+        return well
 
     def _over(self, scenario: Scenario) -> Iterator[ev.BatchReleased]:
         """Lapsed claims, and batches that nobody has and whose release is served no more."""
@@ -162,7 +170,7 @@ class Batching:
             return None
         try:
             body = await read_body(self._blobs, target.body)
-        except BlobMissing:
+        except (BlobMissing, BlobCorrupt, msgspec.DecodeError):
             return "body-missing"
         if await self._tasks.overlap(scenario, _texts(body)):
             return "gate-task"

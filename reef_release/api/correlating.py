@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
 import structlog
 
 from reef_release.api.bodies import InteractionBody, read_body
 from reef_release.api.commands import Commands
 from reef_release.artifacts.blobs import BlobStore
-from reef_release.artifacts.errors import BlobMissing
+from reef_release.artifacts.errors import BlobCorrupt, BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.correlation import Binding, Call, Correlator, Finding, Limits
 from reef_release.domain.events import EventData
@@ -63,22 +64,25 @@ class Correlating:
         """Work until cancelled, or until the fold stops at an event that it cannot read."""
         while self._live.broken is None:
             position = self._live.state.position
-            try:
-                await self.step()
-            except Exception:
-                # A call that cannot be correlated now must not stop those after it for ever.
-                _log.exception("a step of correlation failed")
+            if not await self.step():
                 await asyncio.sleep(_IDLE_S)
             if self._live.state.position == position:
                 await self._live.wait_beyond(position, _IDLE_S)
 
-    async def step(self) -> None:
-        """Correlate what is recorded, then expire sessions and mind the alarm."""
+    async def step(self) -> bool:
+        """Correlate what is recorded, expire sessions, mind the alarm; whether all went well."""
+        well = True
         for scenario in list(self._live.state.scenarios.values()):
-            await self._correlate(scenario)
-            await self._expire(scenario)
-            for data in list(_alarm_due(scenario.traffic)):
-                await self._append(scenario.name, data)
+            try:
+                await self._correlate(scenario)
+                await self._expire(scenario)
+                for data in list(_alarm_due(scenario.traffic)):
+                    await self._append(scenario.name, data)
+            except Exception:
+                # One scenario's trouble is not another's.
+                _log.exception("a step of correlation failed", scenario=scenario.name)
+                well = False
+        return well
 
     async def _correlate(self, scenario: Scenario) -> None:
         traffic = scenario.traffic
@@ -94,10 +98,26 @@ class Correlating:
                 return
             bodies = await asyncio.gather(*(self._body(turn) for turn in turns))
             for turn, body in zip(turns, bodies, strict=True):
-                binding = self._correlator.feed(_call(scenario.name, turn, body))
+                feed.cursor += 1
+                binding = self._binding(scenario.name, turn, body)
                 if turn.kind is None:
                     feed.pending.append(binding)
-            feed.cursor += len(turns)
+
+    def _binding(self, scenario: str, turn: Turn, body: InteractionBody) -> Binding:
+        try:
+            return self._correlator.feed(_call(scenario, turn, body))
+        except Exception:
+            # A defect; the calls behind this one must not wait for its repair.
+            _log.exception("a call cannot be correlated", turn=turn.turn_id)
+            return Binding(
+                call_id=turn.turn_id,
+                session_id=turn.turn_id,
+                follows=None,
+                kind="main",
+                method=None,
+                reason="unknown-reply",
+                replaces=None,
+            )
 
     def _first(self, traffic: Traffic) -> int:
         """Where to begin: early enough for every call that may still be continued."""
@@ -114,21 +134,27 @@ class Correlating:
     async def _body(self, turn: Turn) -> InteractionBody:
         try:
             return await read_body(self._blobs, turn.body)
-        except BlobMissing:
-            return InteractionBody(messages=[], reply=None)  # erased on request
+        except (BlobMissing, BlobCorrupt, msgspec.DecodeError) as error:
+            # Erased on request, or damaged: it binds to nothing, and nothing waits for it.
+            _log.warning("a call without its body", turn=turn.turn_id, why=str(error))
+            return InteractionBody(messages=[], reply=None)
 
     async def _flush(self, scenario: Scenario, feed: _Feed) -> None:
-        """Append the events of pending bindings; those that fail now stay pending."""
+        """Append the events of pending bindings; those that fail now stay pending.
+
+        All at once whose session stands in the log already, then those that wait for them.
+        """
         traffic = scenario.traffic
-        waiting = [each for each in feed.pending if traffic.turns[each.call_id].kind is None]
-        sessions: dict[str, str] = {}
-        await asyncio.gather(
-            *(
-                self._bind(scenario, binding, _event(traffic, binding, sessions))
-                for binding in waiting
+        while True:
+            feed.pending = [
+                each for each in feed.pending if traffic.turns[each.call_id].kind is None
+            ]
+            ready = [each for each in feed.pending if _is_grounded(traffic, each)]
+            await asyncio.gather(
+                *(self._bind(scenario, binding, _event(traffic, binding)) for binding in ready)
             )
-        )
-        feed.pending = [each for each in waiting if traffic.turns[each.call_id].kind is None]
+            if not any(traffic.turns[each.call_id].kind for each in ready):
+                return
 
     async def _bind(self, scenario: Scenario, binding: Binding, data: EventData) -> None:
         try:
@@ -197,12 +223,19 @@ def _call(scenario: str, turn: Turn, body: InteractionBody) -> Call:
     )
 
 
-def _event(traffic: Traffic, binding: Binding, sessions: dict[str, str]) -> EventData:
-    """The event of a binding; *sessions* are those of calls whose events go just before it."""
-    near = binding.follows or binding.session_id
-    known = traffic.turns.get(near)
-    session_id = sessions.get(near) or (known and known.session_id) or binding.call_id
-    sessions[binding.call_id] = session_id
+def _is_grounded(traffic: Traffic, binding: Binding) -> bool:
+    """Whether what the binding refers to is correlated in the log."""
+    named = (binding.follows or binding.session_id, binding.replaces)
+    return all(
+        each is None or each == binding.call_id or traffic.turns[each].kind is not None
+        for each in named
+    )
+
+
+def _event(traffic: Traffic, binding: Binding) -> EventData:
+    """The event of a binding, in the session that the log says."""
+    near = traffic.turns[binding.follows or binding.session_id]
+    session_id = near.session_id or binding.call_id
     if binding.follows is not None:
         return ev.TurnBound(
             interaction_id=binding.call_id,

@@ -134,7 +134,8 @@ async def _receipt_again(
         stored = b""  # erased: nobody can say any more that it is the same
     same = (
         stored == body
-        and (known.tag, known.error) == (request.tag, request.error)
+        and (known.tag, known.turn_type) == (request.tag, request.turn_type)
+        and known.error == request.error
         and (known.release_id, known.finish_reason) == (request.release_id, request.finish_reason)
         and (request.at is None or _written(_parsed(request.at)) == known.at)
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from reef_release.ids import uuid7
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Site, Story, open_story, until
-from tests.integration.api.traffic import Agent, correlated, interaction, signal, turns_of
+from tests.integration.api.traffic import Agent, correlated, interaction, lines, signal, turns_of
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +27,26 @@ async def test_a_reply_is_followed_by_the_call_that_reacts_to_it(story: Story) -
     assert (one["next_id"], two["follows"], two["kind"]) == (second, first, "main")
     assert two["method"] == "transcript"
     assert one["reason"] == "first-call"
+
+
+async def test_conversations_that_are_recorded_in_one_request_bind_as_if_one_by_one(
+    story: Story,
+) -> None:
+    bodies = []
+    for tag in ("one", "other"):
+        messages: list[Any] = []
+        for step in range(50):
+            messages = [*messages, {"role": "user", "content": f"{tag} asks for step {step}"}]
+            reply = {"role": "assistant", "content": f"This is step {step} of {tag}."}
+            bodies.append(interaction(messages=messages, reply=reply, tag=tag))
+            messages = [*messages, reply]
+    headers = {"Content-Type": "application/x-ndjson"}
+    path = story.path("interactions")
+    await story.ask("ingest", "POST", path, content=lines(bodies), headers=headers)
+    view = await correlated(story, 100)
+    assert view["total"]["unbound"] == {"first-call": 2}
+    assert sum(view["total"]["bound"].values()) == 98
+    assert view["waiting"]["sessions"] == 2
 
 
 async def test_a_retry_after_an_abort_is_one_sample_and_no_next_state(story: Story) -> None:
