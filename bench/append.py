@@ -1,6 +1,6 @@
 """How many appends per second the event log takes, beside two simpler ways of writing a row.
 
-    python bench/append.py            3 rounds of 2 s per case
+    python bench/append.py            3 rounds of 1.3 s per case
     python bench/append.py --short    2 rounds of 0.7 s per case
 
 Closed-loop callers on an embedded PostgreSQL with fsync on; client and server share the
@@ -219,7 +219,7 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="reef-bench-"))
     try:
         with EmbeddedPostgres(root, settings={"max_wal_size": "4GB"}) as server:
-            rounds, seconds = (2, 0.7) if short else (3, 2.0)
+            rounds, seconds = (2, 0.7) if short else (3, 1.3)
             uvloop.run(measure(server, root, rounds, seconds))
     finally:
         shutil.rmtree(root)

@@ -57,8 +57,7 @@ class Arrival:
         )
         self.memory.add(turn)
         if self.tag is not None:
-            self.tag.add(turn, replaces)
-            self.tag.visit(session_id)
+            self.memory.tags.add(self.tag, turn, replaces)
 
 
 def arrive(call: Call, memory: Memory, tag: Tag | None) -> Arrival:

@@ -30,6 +30,7 @@ REASONS: Mapping[str, str] = {
     "regeneration": "It asks again for a turn that was answered otherwise before.",
     "retry": "It repeats a request; nobody has reacted in between.",
     "side-call": "The client marked it as a side call.",
+    "tag-idle": "Only its session tag speaks for it, and nothing came under that for too long.",
     "tag-unproven": "Only its session tag speaks for it, and tags are not known to be sessions.",
     "tools-awaited": "The tag's last reply called tools, and these are not their results.",
     "unanswered": "The call before it under its tag was never answered.",

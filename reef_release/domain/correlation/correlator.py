@@ -46,13 +46,12 @@ class Correlator:
             self._tallies[call.scenario] = Tally()
         memory.advance(call.at_s)
         tag = memory.tags.get(call.tag, memory.now_s)
-        followed: Turn | None = None
+        spent = 0.0
         if call.turn_type == "side":
             binding = _side(call, tag)
         else:
-            binding, followed = _bind(arrive(call, memory, tag))
-        gap_s = None if followed is None else call.at_s - followed.at_s
-        self._tallies[call.scenario].add(binding, gap_s=gap_s, expiry_s=self.limits.expiry_s)
+            binding, spent = _bind(arrive(call, memory, tag))
+        self._tallies[call.scenario].add(binding, spent)
         return binding
 
     def scenarios(self) -> list[str]:
@@ -74,7 +73,7 @@ class Correlator:
         if memory is None:
             return []
         tally = self._tallies[scenario]
-        return findings_of(scenario, tally, memory.tags.all(), self.limits.expiry_s)
+        return findings_of(scenario, tally, memory.tags.all(), self.limits)
 
 
 def _side(call: Call, tag: Tag | None) -> Binding:
@@ -91,25 +90,28 @@ def _side(call: Call, tag: Tag | None) -> Binding:
     )
 
 
-def _bind(arrival: Arrival) -> tuple[Binding, Turn | None]:
-    """The binding of a main call, and the turn that it follows."""
+def _bind(arrival: Arrival) -> tuple[Binding, float]:
+    """The binding of a main call, and the share of its time that the reaction took."""
     request = arrival.request
     if not request.has_reaction:
         reason = "no-user-turn" if request.prefill is None else "prefill"
-        return _unbound(arrival, reason), None
+        return _unbound(arrival, reason), 0.0
     callers = callers_of(arrival)
     found = by_echo(arrival)
     same = list(arrival.memory.index.newest(b"r" + request.identity))
     repeat = find_repeat(arrival, same=same, echoed=found, callers=callers)
     if repeat == "ambiguous":
-        return _unbound(arrival, repeat), None
+        return _unbound(arrival, repeat), 0.0
     if isinstance(repeat, Turn):
-        return _repeated(arrival, repeat, same), None
+        return _repeated(arrival, repeat, same), 0.0
     if found.turn is None:
         found = without_echo(arrival, found, callers)
     if found.turn is None:
-        return _unbound(arrival, found.reason), None
-    return _bound(arrival, found, found.turn), found.turn
+        return _unbound(arrival, found.reason), 0.0
+    limits = arrival.memory.limits
+    allowed_s = limits.tag_alone_s if found.alone else limits.expiry_s
+    spent = (arrival.call.at_s - found.turn.at_s) / allowed_s
+    return _bound(arrival, found, found.turn), spent
 
 
 def _bound(arrival: Arrival, found: Found, followed: Turn) -> Binding:

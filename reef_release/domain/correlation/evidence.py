@@ -12,7 +12,7 @@ from reef_release.domain.correlation.choice import choose
 from reef_release.domain.correlation.fit import LEAST_ID, fit
 from reef_release.domain.correlation.found import Found
 from reef_release.domain.correlation.index import MOST_FITS
-from reef_release.domain.correlation.normal import Normal, same_reply
+from reef_release.domain.correlation.normal import Normal
 from reef_release.domain.correlation.repeats import AT_ONCE_S
 from reef_release.domain.correlation.turn import Turn, id_key, suffix_keys
 
@@ -89,11 +89,15 @@ def _by_tag(arrival: Arrival, callers: list[Turn]) -> Found:
     turn = lane.talking
     if turn is None or turn.at_s > at_s:
         return Found(reason="unanswered" if lane.newest.reply is None else "tools-awaited")
-    again = turn.identity == arrival.request.identity and not same_reply(turn.reply, arrival.reply)
+    if lane.crossed:
+        return Found(reason="ambiguous")
+    if at_s - turn.at_s > arrival.memory.limits.tag_alone_s:
+        return Found(reason="tag-idle")
+    again = turn.identity == arrival.request.identity
     tags = arrival.memory.tags
     read = tag.at_home or at_s - turn.at_s > AT_ONCE_S
     if read and (tags.believed(tag) or (again and not tags.resending(tag))):
-        return Found(turn=turn)
+        return Found(turn=turn, alone=True)
     return Found(reason="tag-unproven")
 
 

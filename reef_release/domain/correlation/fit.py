@@ -27,6 +27,7 @@ _SUMMARY_MESSAGES = 2
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """What speaks for a turn.
 
+    `ids`: tool calls have the same ids, `clash`: both have ids, and none is the same.
     `matched` messages are equal, echo included; `altered` ones stand in the right place with
     other words; `left` earlier ones of the call have no counterpart (a summary, an edit).
     `size` counts the characters of the matched ones, `firm` those that cannot be a summary.
@@ -36,6 +37,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     turn: Turn
     exact: bool
     ids: bool
+    clash: bool
     matched: int
     firm: int
     altered: int
@@ -70,6 +72,7 @@ def fit(turn: Turn, request: Request, *, tag: str | None) -> Fit | None:
         turn=turn,
         exact=exact,
         ids=not called.isdisjoint(reply.ids),
+        clash=bool(called and reply.ids) and called.isdisjoint(reply.ids),
         matched=matched,
         firm=firm,
         altered=altered,
@@ -110,7 +113,9 @@ def _aligned(turn: Turn, request: Request) -> tuple[int, int, int, int, int]:
             break
     if here < 0 or turn.neighbour(back) is None:
         altered, pending = altered + pending, 0
-    return matched, firm, altered, here + 1 + pending, size
+    # What lies beyond the neighbours that are remembered speaks for nothing and against nothing.
+    forgotten = turn.neighbour(back) is None and turn.place(back) >= 0
+    return matched, firm, altered, 0 if forgotten else here + 1 + pending, size
 
 
 def _called_tools(turn: Turn, back: int) -> bool:
@@ -124,17 +129,19 @@ def plausible(each: Fit, *, alone: bool) -> bool:
     reply = each.turn.reply
     if each.exact:
         return True
+    open_one = each.turn.next_call is None
     if each.ids and reply is not None and any(len(one) >= LEAST_ID for one in reply.ids):
-        return True
+        return open_one or each.left <= _SUMMARY_MESSAGES
+    if each.left > _SUMMARY_MESSAGES:
+        return False  # more than a summary stands before it that this turn never saw
     if each.matched >= PLENTY:
-        return True
-    if each.turn.next_call is not None:
-        # Going back to an answered turn is rare; little evidence is none.
-        return False
+        return open_one or not each.clash
+    if not open_one:
+        return False  # going back to an answered turn is rare; little evidence is none
     if each.matched == 2:
         return each.size >= _LONG_PAIR or not (each.left or each.altered)
     if not alone:
         return False
     if not each.left:
         return each.size >= _SHORT_ECHO
-    return each.size >= _LONG_ECHO and each.left <= _SUMMARY_MESSAGES
+    return each.size >= _LONG_ECHO

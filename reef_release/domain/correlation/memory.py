@@ -22,9 +22,14 @@ _REMEMBERED_LOSSES = 20_000
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is kept per scenario: by event time, and in turns (about 2 KB each)."""
+    """How much is kept per scenario: by event time, and in turns (about 1.3 KB each).
+
+    `tag_alone_s` is how long a tag can go without a call and still be believed when nothing else
+    speaks for a call.
+    """
 
     expiry_s: float = 3 * 24 * 3600.0
+    tag_alone_s: float = 6 * 3600.0
     max_turns: int = 200_000
     max_tags: int = 100_000
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from reef_release.domain.correlation.arrival import Arrival
 from reef_release.domain.correlation.found import Found
+from reef_release.domain.correlation.normal import same_reply
 from reef_release.domain.correlation.turn import Turn
 
 __all__ = ["AT_ONCE_S", "find_repeat"]
@@ -54,7 +55,9 @@ def find_repeat(
     if tag is None or tag.shared or tag.recent[-1:] != [own]:
         return None
     typed = sum(each.size for each in arrival.request.news)
-    return own if arrival.memory.tags.resending(tag) or typed > _TYPED_AGAIN else None
+    if typed > _TYPED_AGAIN or same_reply(own.reply, arrival.reply):
+        return own
+    return own if arrival.memory.tags.resending(tag) else None
 
 
 def _at_once(arrival: Arrival, own: Turn) -> bool:

@@ -23,24 +23,36 @@ _SESSIONS = 64
 _SILENT_TAGS = 2
 _CALLS_PER_TAG = 20
 """When so many tags went on, none for long, and no echo came under any, tags are sessions."""
+_CROSSED_SHARE = 4
+"""When conversations cross under one of so many tags of such clients, none is a session."""
 _TOOLS_S = 600.0
 """A tool call left without results for so long was abandoned."""
 
 
 class Lane(msgspec.Struct, kw_only=True):
-    """One agent's calls under a tag: the turn a user may react to, and those waiting for tools."""
+    """One agent's calls under a tag: the turn a user may react to, and those waiting for tools.
+
+    `crossed`: a conversation went on after another had begun, so they run side by side.
+    """
 
     talking: Turn | None = None
     calling: list[Turn] = msgspec.field(default_factory=list)
     newest: Turn | None = None
+    crossed: bool = False
 
     def waiting(self, at_s: float) -> list[Turn]:
         """The turns whose tools have not answered yet."""
         return [each for each in self.calling if 0 <= at_s - each.at_s <= _TOOLS_S]
 
-    def add(self, turn: Turn, replaced: str | None) -> None:
-        """Take in the newest turn, which follows its `follows` or comes in place of *replaced*."""
+    def add(self, turn: Turn, replaced: str | None) -> bool:
+        """Take in the newest turn, which follows its `follows` or comes in place of *replaced*.
+
+        Returns whether this shows for the first time that conversations cross.
+        """
         gone = {turn.follows, replaced}
+        other = self.newest is not None and turn.session_id != self.newest.session_id
+        shown = other and turn.follows is not None and not self.crossed
+        self.crossed |= shown
         self.calling = [each for each in self.calling if each.call_id not in gone]
         self.newest = turn
         if turn.reply is None:
@@ -52,6 +64,7 @@ class Lane(msgspec.Struct, kw_only=True):
                 self.talking = None
         else:
             self.talking = turn
+        return shown
 
 
 class Tag(msgspec.Struct, kw_only=True):
@@ -93,10 +106,10 @@ class Tag(msgspec.Struct, kw_only=True):
             self.switches += 1
         self.current = session_id
 
-    def add(self, turn: Turn, replaced: str | None) -> None:
-        """Remember a turn under the tag."""
+    def add(self, turn: Turn, replaced: str | None) -> bool:
+        """Remember a turn under the tag; whether it shows that an agent's conversations cross."""
         self.recent = [*self.recent, turn][-_RECENT_TURNS:]
-        self.lane(turn.system.masked).add(turn, replaced)
+        return self.lane(turn.system.masked).add(turn, replaced)
 
 
 class TagBook:
@@ -108,6 +121,8 @@ class TagBook:
         self._seen = 0
         self._calls = 0
         self._silent = 0
+        self._homes = 0
+        self._crossed = 0
         self.echoes = 0
         self.at_home = 0
 
@@ -145,7 +160,7 @@ class TagBook:
 
     def believed(self, tag: Tag) -> bool:
         """Whether a call without an echo continues what came before under its tag."""
-        if tag.echoing:
+        if tag.echoing or self._crossed * _CROSSED_SHARE > self._homes:
             return False
         if tag.at_home or self.at_home > self.echoes:
             return True
@@ -156,6 +171,11 @@ class TagBook:
         """Whether the client is known to resend its history."""
         return tag.echoing or (not tag.at_home and self.echoes > self.at_home)
 
+    def add(self, tag: Tag, turn: Turn, replaced: str | None) -> None:
+        """Remember a turn under *tag*."""
+        self._crossed += tag.add(turn, replaced)
+        tag.visit(turn.session_id)
+
     def note_echo(self, tag: Tag) -> None:
         """A call under *tag* echoed a reply served under it."""
         tag.echoing = True
@@ -163,5 +183,6 @@ class TagBook:
 
     def note_at_home(self, tag: Tag) -> None:
         """A call under *tag* carried the results of tool calls without the calls."""
+        self._homes += not tag.at_home
         tag.at_home = True
         self.at_home += 1

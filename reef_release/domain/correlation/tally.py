@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from reef_release.domain.correlation.calls import Binding
+from reef_release.domain.correlation.memory import Limits
 from reef_release.domain.correlation.tags import Tag
 
 __all__ = ["Finding", "FindingCode", "Tally", "findings_of"]
@@ -40,29 +41,28 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(msgspec.Struct, kw_only=True):
-    """What has been seen in a scenario. `near_expiry` counts gaps above half the expiry."""
+    """What has been seen in a scenario; `near_expiry`: reactions past half the time they had."""
 
     calls: int = 0
     bound: dict[str, int] = msgspec.field(default_factory=dict)
     unbound: dict[str, int] = msgspec.field(default_factory=dict)
     near_expiry: int = 0
 
-    def add(self, binding: Binding, *, gap_s: float | None, expiry_s: float) -> None:
-        """Count a binding; *gap_s* is the time since the turn that it follows."""
+    def add(self, binding: Binding, spent: float) -> None:
+        """Count a binding; *spent* is the share of its time that the reaction took."""
         self.calls += 1
         if binding.method is not None:
             self.bound[binding.method] = self.bound.get(binding.method, 0) + 1
         if binding.reason is not None:
             self.unbound[binding.reason] = self.unbound.get(binding.reason, 0) + 1
-        if gap_s is not None and gap_s > _NEAR * expiry_s:
-            self.near_expiry += 1
+        self.near_expiry += spent > _NEAR
 
 
-def findings_of(scenario: str, tally: Tally, tags: Iterable[Tag], expiry_s: float) -> list[Finding]:
+def findings_of(scenario: str, tally: Tally, tags: Iterable[Tag], limits: Limits) -> list[Finding]:
     """Everything worth saying, the scenario's findings first, then its tags by name."""
     found = [
         Finding(code=code, scenario=scenario, tag=None, count=count, message=message)
-        for code, (count, message) in _about_all(tally, expiry_s).items()
+        for code, (count, message) in _about_all(tally, limits).items()
     ]
     for tag in sorted(tags, key=lambda each: each.name):
         if tag.switches:
@@ -86,11 +86,11 @@ def findings_of(scenario: str, tally: Tally, tags: Iterable[Tag], expiry_s: floa
     return found
 
 
-def _about_all(tally: Tally, expiry_s: float) -> Mapping[FindingCode, tuple[int, str]]:
+def _about_all(tally: Tally, limits: Limits) -> Mapping[FindingCode, tuple[int, str]]:
     found: dict[FindingCode, tuple[int, str]] = {}
     bound = sum(tally.bound.values())
     side = tally.unbound.get("side-call", 0)
-    late = tally.unbound.get("expired", 0)
+    late = tally.unbound.get("expired", 0) + tally.unbound.get("tag-idle", 0)
     if tally.calls >= _ENOUGH and side == tally.calls:
         found["side-calls-only"] = (
             side,
@@ -106,13 +106,14 @@ def _about_all(tally: Tally, expiry_s: float) -> Mapping[FindingCode, tuple[int,
     if late:
         found["reactions-after-expiry"] = (
             late,
-            f"{late} calls continue a reply that was forgotten already. Raise the expiry"
-            f" ({expiry_s:g} s) or the number of turns kept.",
+            f"{late} calls came too late to be bound. Raise the expiry ({limits.expiry_s:g} s;"
+            f" {limits.tag_alone_s:g} s where only a tag speaks) or the number of turns kept.",
         )
     if tally.near_expiry >= max(_ENOUGH, _COMMON * bound):
         found["gaps-near-expiry"] = (
             tally.near_expiry,
             f"{tally.near_expiry} of {bound} reactions came after more than half the expiry"
-            f" ({expiry_s:g} s); more are lost beyond it. Raise the expiry.",
+            f" ({limits.expiry_s:g} s; {limits.tag_alone_s:g} s where only a tag speaks); more are"
+            " lost beyond it. Raise the expiry.",
         )
     return found

@@ -237,6 +237,18 @@ async def test_no_event_at_all_is_no_change(
     assert await owner.fetchrow("select * from reef.head") == before
 
 
+async def test_a_call_that_appended_notifies_once(
+    service: asyncpg.Connection, owner: asyncpg.Connection
+) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    await owner.add_listener("reef_events", lambda _c, _p, _n, payload: heard.put_nowait(payload))
+    await batch(service, created(), held(), held())
+    await batch(service, created())
+    await batch(service, held())
+    assert [await heard.get(), await heard.get()] == ["2", "3"]
+    assert heard.empty()
+
+
 async def test_nobody_keeps_the_head_locked_while_thinking(service: asyncpg.Connection) -> None:
     async with service.transaction():
         await batch(service, created())

@@ -71,7 +71,13 @@ async def test_an_event_stands_in_the_stream_of_what_it_speaks_of(
 ) -> None:
     candidate, other = world.submit(), world.submit()
     revoked = ev.CandidateRevoked(candidate_id=candidate, reason="trained on tests")
-    for stream in (f"candidate/{other}", f"gate/{candidate}", "candidate", "scenario"):
+    for stream in (
+        f"candidate/{other}",
+        f"candidate/{candidate}/x",
+        f"gate/{candidate}",
+        "candidate",
+        "scenario",
+    ):
         assert await mirror.codes_against(revoked, stream=stream) == {"other-stream"}
     await mirror.accepts(revoked)
 

@@ -296,7 +296,7 @@ def test_an_envelope_in_another_form_than_the_canonical_one_is_refused() -> None
     spaced = good.replace(b'"reason":"r"', b'"reason": "r"')
     floating = good.replace(b'"position":0', b'"position":0.0')
     for other in (twice, spaced, floating, good + b"\n", b" " + good):
-        with pytest.raises(InvalidEvent, match="not canonical|not an event envelope"):
+        with pytest.raises(InvalidEvent, match=r"not canonical|not an event envelope"):
             decode(other)
 
 

@@ -202,3 +202,31 @@ def test_a_tag_finds_its_own_in_a_crowd_of_equal_openings() -> None:
         tag="s17",
     )
     assert (call.follows, call.method) == ("c18", "tag")
+
+
+def test_a_turn_that_never_saw_so_much_history_is_not_continued() -> None:
+    """The reply that was echoed is unknown here; another one happens to say the same."""
+    story = Story()
+    told(story, "two", "three", reply=LONG)
+    before = [user("zero"), assistant("So, zero"), user("one"), assistant("So, one")]
+    call = story.tell(
+        PROMPT,
+        *before,
+        user("two"),
+        assistant("So, two"),
+        user("three"),
+        assistant(LONG),
+        user("And back?"),
+    )
+    assert (call.follows, call.reason) == (None, "weak-echo")
+
+
+def test_what_lies_beyond_memory_does_not_speak_against_a_long_conversation() -> None:
+    story = Story()
+    words = [str(number) for number in range(30)]
+    told(story, *words, reply=LONG)
+    messages = [PROMPT, user("[removed]")]
+    for each in words[1:]:
+        messages += [assistant(f"So, {int(each) - 1}"), user(each)]
+    call = story.tell(*messages, assistant(LONG), user("And back?"))
+    assert (call.follows, call.method) == ("c30", "recovery")

@@ -103,3 +103,26 @@ def test_a_side_call_belongs_to_the_session_of_its_tag() -> None:
     story = Story()
     story.tell(PROMPT, user("To Oslo."), tag="t")
     assert story.tell(PROMPT, user("Name it."), tag="t", turn_type="side").session_id == "c1"
+
+
+def test_a_tag_alone_is_believed_for_some_hours_only() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), reply=calling("look", ids=("call_0",)), tag="t")
+    story.tell(PROMPT, tool("nine", "call_0"), reply="At nine.", tag="t")
+    late = story.tell(PROMPT, user("To Rome."), tag="t", after=7 * 3600)
+    assert (late.follows, late.reason) == (None, "tag-idle")
+    soon = story.tell(PROMPT, user("Too early."), tag="t", after=5 * 3600)
+    assert soon.follows == "c3"
+    codes = [each.code for each in story.correlator.findings("homework")]
+    assert codes == ["reactions-after-expiry"]
+
+
+def test_conversations_that_cross_under_one_tag_are_bound_by_their_tool_calls_only() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), reply=calling("look", ids=("call_a",)), tag="t")
+    story.tell(PROMPT, user("To Rome."), reply=calling("look", ids=("call_b",)), tag="t")
+    first = story.tell(PROMPT, tool("nine", "call_a"), reply="At nine.", tag="t")
+    second = story.tell(PROMPT, tool("ten", "call_b"), reply="At ten.", tag="t")
+    assert (first.follows, second.follows) == ("c1", "c2")
+    reaction = story.tell(PROMPT, user("Too late."), tag="t")
+    assert (reaction.follows, reaction.reason) == (None, "ambiguous")

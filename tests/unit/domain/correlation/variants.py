@@ -355,6 +355,19 @@ def _aborted(rows: list[Row], rng: random.Random) -> list[Row]:
     return result
 
 
+def _unrecorded(rows: list[Row], rng: random.Random) -> list[Row]:
+    """One reply in twenty reached the client but not the record."""
+    lost = {row.name for row in rows if rng.random() < 0.05}
+    return [
+        replace(
+            row,
+            reply=None if row.name in lost else row.reply,
+            follows=None if row.follows in lost else row.follows,
+        )
+        for row in rows
+    ]
+
+
 def _titled(rows: list[Row], rng: random.Random) -> list[Row]:
     """The client asks for a title, unmarked, with the history and a prompt of its own."""
     if len(rows) < 2:
@@ -514,6 +527,46 @@ CLIENTS: tuple[Client, ...] = (
         tag=lambda number, k: f"s-{number}",
         least_recall=0.97,
     ),
+    Client(
+        name="history at home, sent again late",
+        shape=_newest,
+        tag=lambda number, k: f"s-{number}",
+        extra=_asked_again((5, 40), False),
+        least_recall=0.98,
+    ),
+    Client(
+        name="history at home, regenerated late",
+        shape=_newest,
+        tag=lambda number, k: f"s-{number}",
+        extra=_asked_again((5, 40), True),
+        least_recall=0.95,
+        least_precision=0.99,
+    ),
+    Client(
+        name="history at home, no ids",
+        shape=_chain(_newest, _reserialised),
+        tag=lambda number, k: f"s-{number}",
+        least_recall=0.98,
+    ),
+    # Nothing tells a user's next conversation from this one; six hours of silence would.
+    Client(
+        name="history at home, tag per user",
+        shape=_newest,
+        tag=_by_user,
+        start=_in_turn,
+        least_recall=0.9,
+        least_precision=0.9,
+    ),
+    # Where it cannot be told which sub-agent a user answers, tags stop being believed.
+    Client(
+        name="history at home, sub-agents, one prompt",
+        shape=_newest,
+        tag=lambda number, k: f"pair-{number // 2}",
+        start=_pairs,
+        least_recall=0.3,
+        least_precision=0.9,
+    ),
+    Client(name="replies that were not recorded", extra=_unrecorded, least_precision=0.99),
     Client(
         name="history at home, one tag for all",
         shape=_newest,
