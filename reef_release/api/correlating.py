@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 import structlog
@@ -24,6 +24,7 @@ from reef_release.domain.correlation import Binding, Call, Correlator, Finding, 
 from reef_release.domain.events import EventData
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.records import ALARM_AFTER, Traffic, Turn
+from reef_release.domain.traffic.times import parsed_time, written_time
 from reef_release.errors import Conflict, ReefError, Refused
 from reef_release.projections.live import LiveState
 
@@ -123,7 +124,7 @@ class Correlating:
         """Where to begin: early enough for every call that may still be continued."""
         if not traffic.order:
             return 0
-        since = _written(_parsed(traffic.newest_at) - 2 * self._expiry)
+        since = written_time(parsed_time(traffic.newest_at) - 2 * self._expiry)
         index = len(traffic.order)
         while index > 0 and traffic.turns[traffic.order[index - 1]].at >= since:
             index -= 1
@@ -185,7 +186,7 @@ class Correlating:
         traffic = scenario.traffic
         if traffic.uncorrelated or not traffic.newest_at:
             return  # what waits may belong to the session that looks silent
-        before = _written(_parsed(traffic.newest_at) - self._expiry)
+        before = written_time(parsed_time(traffic.newest_at) - self._expiry)
         while silent := list(_silent(traffic, before)):
             await asyncio.gather(*(self._append(scenario.name, data) for data in silent))
             if any(data.session_id in traffic.open_sessions for data in silent):
@@ -214,7 +215,7 @@ def _alarm_due(traffic: Traffic) -> Iterator[EventData]:
 def _call(scenario: str, turn: Turn, body: InteractionBody) -> Call:
     return Call(
         call_id=turn.turn_id,
-        at_s=_parsed(turn.at).timestamp(),
+        at_s=parsed_time(turn.at).timestamp(),
         scenario=scenario,
         messages=body.messages,
         reply=None if turn.error is not None else body.reply,
@@ -251,11 +252,3 @@ def _event(traffic: Traffic, binding: Binding) -> EventData:
         reason=binding.reason or "unknown-reply",
         replaces=binding.replaces,
     )
-
-
-def _parsed(at: str) -> datetime:
-    return datetime.fromisoformat(at)
-
-
-def _written(at: datetime) -> str:
-    return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

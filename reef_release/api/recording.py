@@ -19,6 +19,7 @@ from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.records import Turn
+from reef_release.domain.traffic.times import written_time
 from reef_release.domain.traffic.tokens import token_fault
 from reef_release.errors import BadRequest, Conflict
 from reef_release.ids import uuid7
@@ -137,7 +138,7 @@ async def _receipt_again(
         and (known.tag, known.turn_type) == (request.tag, request.turn_type)
         and known.error == request.error
         and (known.release_id, known.finish_reason) == (request.release_id, request.finish_reason)
-        and (request.at is None or _written(_parsed(request.at)) == known.at)
+        and (request.at is None or written_time(_parsed(request.at)) == known.at)
     )
     if not same:
         raise Conflict(
@@ -170,7 +171,7 @@ def _check(request: InteractionRequest) -> None:
 
 def _time(given: str | None, now: datetime) -> str:
     if given is None:
-        return _written(now)
+        return written_time(now)
     at = _parsed(given)
     if at.year < _FIRST_YEAR:
         raise BadRequest(f"The time {given} lies before {_FIRST_YEAR}.")
@@ -180,7 +181,7 @@ def _time(given: str | None, now: datetime) -> str:
             f"The time {given} lies in the future.",
             next_step="Set the client's clock, or leave `at` out.",
         )
-    return _written(at)
+    return written_time(at)
 
 
 def _parsed(given: str) -> datetime:
@@ -194,8 +195,3 @@ def _parsed(given: str) -> datetime:
         f"The time {given[:50]!r} is not RFC 3339 with its offset from UTC.",
         next_step="Write it like 2026-01-02T03:04:05.000006Z.",
     )
-
-
-def _written(at: datetime) -> str:
-    # Not strftime: it writes years before 1000 with fewer than four digits.
-    return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -1,0 +1,86 @@
+"""Why an event of a batch may not stand at this place of the log: nothing trains twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from reef_release.domain.checks import Checks
+from reef_release.domain.event_data import EventData
+from reef_release.domain.reasons import Reason
+from reef_release.domain.state import Scenario, State
+from reef_release.domain.traffic import events as tv
+
+__all__ = ["BATCH_VALIDATORS"]
+
+_LONGEST_LEASE_S = 7 * 86_400
+_DISSOLVED = frozenset({"stale", "body-missing"})
+
+
+def _no(code: str, message: str) -> Reason:
+    return Reason(code=code, message=message)
+
+
+def _batch_formed(
+    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: tv.BatchFormed
+) -> list[Reason]:
+    traffic = found.traffic
+    if data.batch_id in traffic.batches:
+        return [_no("known-batch", f"batch {data.batch_id} exists")]
+    targets = [sample.target for sample in data.samples]
+    if not targets or len(set(targets)) != len(targets):
+        return [_no("samples", "a batch has samples, each of another turn")]
+    for sample in data.samples:
+        judged = traffic.turns[sample.turn_id].judged if sample.turn_id in traffic.turns else None
+        if sample.turn_id not in traffic.samples or judged is None:
+            return [_no("no-sample", f"{sample.turn_id} waits for no batch")]
+        target = traffic.turns[sample.target] if sample.target == judged.target else None
+        if target is None or target.release_id != sample.release_id:
+            return [_no("target", f"{sample.turn_id} is about another turn, or release")]
+        if target.used_by is not None:
+            return [_no("used", f"{sample.target} stands in a batch already")]
+        if target.token_fault is not None:
+            return [_no("tokens", f"{sample.target}: {target.token_fault}")]
+        if judged.by_suspended or judged.judge_id in traffic.suspended:
+            return [_no("judge", f"the judge of {sample.turn_id} is suspended")]
+    serving = found.serving(data.channel)
+    if serving is None or serving.release_id != data.release_id:
+        return [_no("release", "the channel serves another release")]
+    return []
+
+
+def _batch_claimed(
+    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: tv.BatchClaimed
+) -> list[Reason]:
+    batch = found.traffic.batches.get(data.batch_id)
+    if batch is None:
+        return [_no("unknown-batch", f"no batch {data.batch_id}")]
+    if batch.ended is not None:
+        return [_no("batch-ended", f"the batch ended as {batch.ended}")]
+    if batch.lease_id not in (None, data.lease_id):
+        return [_no("claimed", "another trainer has the batch")]
+    if not 0 < data.lease_s <= _LONGEST_LEASE_S:
+        return [_no("lease", f"a lease lasts between 1 and {_LONGEST_LEASE_S} seconds")]
+    return []
+
+
+def _batch_released(
+    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: tv.BatchReleased
+) -> list[Reason]:
+    batch = found.traffic.batches.get(data.batch_id)
+    if batch is None:
+        return [_no("unknown-batch", f"no batch {data.batch_id}")]
+    if batch.ended is not None:
+        return [_no("batch-ended", f"the batch ended as {batch.ended}")]
+    if data.lease_id != batch.lease_id:
+        return [_no("other-lease", "the batch is not held under this lease")]
+    if data.lease_id is None and data.reason not in _DISSOLVED:
+        return [_no("not-claimed", "nobody has the batch")]
+    return []
+
+
+BATCH_VALIDATORS: dict[type[EventData], Callable[..., list[Any]]] = {
+    tv.BatchFormed: _batch_formed,
+    tv.BatchClaimed: _batch_claimed,
+    tv.BatchReleased: _batch_released,
+}
