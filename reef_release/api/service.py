@@ -86,7 +86,11 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     blobs = DirectoryBlobStore(settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes)
     async with (
         EventLog.open(settings.database_url) as log,
-        LiveState.follow(log, ReplayChecks(anchor, blobs)) as live,
+        LiveState.follow(
+            log,
+            ReplayChecks(anchor, blobs),
+            accept_missing_blobs=settings.accept_missing_blobs,
+        ) as live,
     ):
         commands = Commands(log, live)
         heads = SignedHeads(live, log_key, settings.origin)
