@@ -57,6 +57,9 @@ class Settings(BaseSettings):
     blob_limit_bytes: int = Field(
         default=64 * 1024**3, gt=0, description="Largest blob that is accepted."
     )
+    accept_missing_blobs: bool = Field(
+        default=False, description="Start although events rest on blobs that are missing."
+    )
     lease_s: float = Field(
         default=120.0,
         ge=1,

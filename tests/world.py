@@ -330,6 +330,10 @@ class World:
         """Digest of the scenario's tensor schema."""
         return self.blobs.put_bytes_sync(b'{"tensors":{"w":{"dtype":"F32","shape":[1]}}}')
 
+    def _next_policy(self) -> int:
+        scenario = self.state.scenarios.get(self.scenario_name)
+        return 1 if scenario is None else scenario.policy.policy.version + 1
+
     def policy(self, **changes: Any) -> dict[str, Any]:
         """The default policy: two right answers in a row within six, three failures end it."""
         part = {
@@ -337,7 +341,8 @@ class World:
             "rule": {"kind": "consecutive_passes", "k": 2, "max_trials": 6, "max_failures": 3},
         }
         return {
-            "name": "homework",
+            "name": self.scenario_name,
+            "version": self._next_policy(),
             "suite": self.suite,
             "generation": {"temperature": "0.7", "max_new_tokens": 64},
             "canaries": [CANARY_PROMPT],

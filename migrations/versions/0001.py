@@ -126,8 +126,9 @@ def _create_tables() -> None:
         sa.Column("stream", text, nullable=False),
         sa.Column("subject", text, nullable=True),
         sa.Column("ruled", sa.Boolean(), nullable=False),
+        sa.Column("newest_schema_version", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("type", name="event_types_pkey"),
         schema="reef",
     )
-    fields = ("type", "stream", "subject", "ruled")
-    op.bulk_insert(types, [dict(zip(fields, row, strict=True)) for row in _EVENT_TYPES])
+    fields = ("type", "stream", "subject", "ruled", "newest_schema_version")
+    op.bulk_insert(types, [dict(zip(fields, (*row, 1), strict=True)) for row in _EVENT_TYPES])

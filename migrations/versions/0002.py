@@ -45,10 +45,11 @@ def upgrade() -> None:
         sa.column("stream", sa.Text()),
         sa.column("subject", sa.Text()),
         sa.column("ruled", sa.Boolean()),
+        sa.column("newest_schema_version", sa.Integer()),
         schema="reef",
     )
-    fields = ("type", "stream", "subject", "ruled")
-    op.bulk_insert(types, [dict(zip(fields, row, strict=True)) for row in _EVENT_TYPES])
+    fields = ("type", "stream", "subject", "ruled", "newest_schema_version")
+    op.bulk_insert(types, [dict(zip(fields, (*row, 1), strict=True)) for row in _EVENT_TYPES])
     connection = op.get_bind()
     for statement in load_statements(_SQL / "traffic.sql").values():
         connection.exec_driver_sql(statement)

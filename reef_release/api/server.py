@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from types import FrameType
 
 import structlog
@@ -12,6 +13,7 @@ import uvloop
 
 from reef_release.api.app import create_app
 from reef_release.api.service import open_service
+from reef_release.errors import SettingsError
 from reef_release.settings import Settings
 
 __all__ = ["configure_logging", "serve"]
@@ -39,20 +41,34 @@ def configure_logging() -> None:
 
 
 async def _serve(settings: Settings) -> None:
+    # Bound before anything else, so that a port in use is an error of this process's own.
+    with _listening(settings) as listening:
+        await _serve_on(listening, settings)
+
+
+def _listening(settings: Settings) -> socket.socket:
+    try:
+        return socket.create_server((settings.host, settings.port))
+    except (OSError, OverflowError) as error:
+        raise SettingsError(
+            f"{settings.host}:{settings.port} cannot be listened on: {error}.",
+            next_step="Choose another port with --port.",
+        ) from error
+
+
+async def _serve_on(listening: socket.socket, settings: Settings) -> None:
     async with open_service(settings) as service:
         # uvicorn raises a signal again once it has stopped; the service is still to be closed.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         config = uvicorn.Config(
             create_app(service),
-            host=settings.host,
-            port=settings.port,
             lifespan="on",
             log_level="warning",
             timeout_graceful_shutdown=_GRACE_S,
             server_header=False,
         )
-        await _Server(config, service.stopping).serve()
+        await _Server(config, service.stopping).serve(sockets=[listening])
 
 
 class _Server(uvicorn.Server):

@@ -92,7 +92,12 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     signal = SignalHealth()
     async with (
         EventLog.open(settings.database_url) as log,
-        LiveState.follow(log, ReplayChecks(anchor, blobs), [signal]) as live,
+        LiveState.follow(
+            log,
+            ReplayChecks(anchor, blobs),
+            [signal],
+            accept_missing_blobs=settings.accept_missing_blobs,
+        ) as live,
     ):
         commands = Commands(log, live)
         heads = SignedHeads(live, log_key, settings.origin)

@@ -24,7 +24,7 @@ from reef_release.cli import (
     verifier,
 )
 from reef_release.cli.output import fail
-from reef_release.errors import ReefError
+from reef_release.errors import ReefError, SettingsError
 
 __all__ = ["app", "main"]
 
@@ -74,3 +74,12 @@ def main() -> None:
         app()
     except ReefError as error:
         fail(error, as_json="--json" in sys.argv)
+    except OSError as error:
+        place = error.filename or "A file"
+        fail(
+            SettingsError(
+                f"{place} cannot be used: {error.strerror or error}.",
+                next_step="Check the path and who may read or write it.",
+            ),
+            as_json="--json" in sys.argv,
+        )

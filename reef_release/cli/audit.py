@@ -11,7 +11,7 @@ import typer
 from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
 from reef_release.audit.replay import replay
-from reef_release.audit.report import Problem, ReplayReport
+from reef_release.audit.report import Problem, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import console, emit, print_table
@@ -67,7 +67,9 @@ def verify_command(
         _print_problems(report.problems)
         if report.good:
             console.print(
-                f"Good: {report.event_count} events, root and signatures agree.", markup=False
+                f"Good: {report.event_count} events, root and signatures agree.\n{_until(report)}",
+                markup=False,
+                soft_wrap=True,
             )
     if not report.good:
         raise typer.Exit(1)
@@ -150,6 +152,23 @@ def _print(report: ReplayReport) -> None:
     )
     _print_problems(report.problems)
     if report.weights is not None:
-        console.print(f"Weights: {report.weights}", markup=False, soft_wrap=True)
+        found = report.weights
+        console.print(
+            f"Weights: {found.trial_count} replies and {found.canary_count} canaries of "
+            f"{found.release_count} candidates, {found.max_difference:.2e} nats apart at most.",
+            markup=False,
+            soft_wrap=True,
+        )
     if report.good:
-        console.print(f"Good: {report.event_count} events replayed.", markup=False)
+        console.print(
+            f"Good: {report.event_count} events replayed.\n{_until(report)}",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _until(report: VerifyReport) -> str:
+    return (
+        f"The last event is of {report.last_recorded_at}; whether more came after it only a newer "
+        "checkpoint can tell (--earlier)."
+    )

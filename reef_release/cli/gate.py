@@ -92,7 +92,7 @@ def odds(
         )
         return
     title = (
-        f"{part}: {rule.k} in a row within {rule.max_trials}, at most {rule.max_failures} failed"
+        f"{part}: {rule.k} in a row within {rule.max_trials}, {rule.max_failures} failures end it"
     )
     rows = [
         [f"{float(p):.2f}", f"{float(chance):.6f}", "█" * round(float(chance) * _BAR)]
@@ -116,5 +116,11 @@ def _rule(path: Path, part: str) -> ConsecutivePasses:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from error
     value = parse_json(document)
     if isinstance(value, dict) and "payload" in value:
-        document = base64.b64decode(value["payload"])
+        try:
+            document = base64.b64decode(value["payload"], validate=True)
+        except (TypeError, ValueError) as error:
+            raise SettingsError(
+                f"{path} is no signed policy: {error}.",
+                next_step="Name the output of `reef-release policy sign`.",
+            ) from error
     return parse_policy(document, is_objective).part(part).rule

@@ -36,6 +36,7 @@ def policy_document(suite: str) -> dict[str, Any]:
     rule = {"kind": "consecutive_passes", "k": 5, "max_trials": 24, "max_failures": 8}
     return {
         "name": SCENARIO,
+        "version": 1,
         "suite": suite,
         "generation": {"temperature": "0.7", "max_new_tokens": 128},
         "canaries": ["How many apples are 3 apples and 4 apples?", "What is 6 times 7?"],

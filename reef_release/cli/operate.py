@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from reef_release.cli.options import (
     DEFAULT_URL,
@@ -20,6 +21,7 @@ from reef_release.wire import WrittenView
 
 __all__ = ["register"]
 
+_errors = Console(stderr=True, highlight=False)
 _Reason = Annotated[str, typer.Option("--reason", help="Why; it stands in the log.")]
 
 
@@ -84,6 +86,12 @@ def revoke(
             _written(client.revoke_candidate(scenario, identity, reason), as_json)
         elif kind == "release":
             _written(client.revoke_release(scenario, identity, reason), as_json)
+            served = client.scenario(scenario).channels.items()
+            for channel in (name for name, each in served if each.release_id == identity):
+                _errors.print(
+                    f"It is still served in channel {channel}: roll back now, since a revocation "
+                    "moves no pointer."
+                )
         else:
             raise typer.BadParameter("kind is candidate or release")
 

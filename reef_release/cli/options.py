@@ -43,11 +43,21 @@ DEFAULT_URL = "http://127.0.0.1:8470"
 def read_token(token_file: Path | None) -> str | None:
     """The token in *token_file*, or in the environment. Raises `SettingsError`."""
     if token_file is None:
-        return os.environ.get("REEF_TOKEN") or None
-    try:
-        return token_file.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The token file {token_file} cannot be read: {error}.") from error
+        token = os.environ.get("REEF_TOKEN") or None
+    else:
+        try:
+            token = token_file.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"The token file {token_file} cannot be read: {error}.",
+                next_step="Name a file that holds one token, made by `reef-release token create`.",
+            ) from error
+    if token is not None and (not token.isascii() or any(mark.isspace() for mark in token)):
+        # Checked here: whatever sends it would print it in its complaint.
+        raise SettingsError(
+            "The token is not one word.", next_step="Put exactly one token into the file."
+        )
+    return token
 
 
 def connect(url: str, token_file: Path | None, **options: Any) -> ReefClient:

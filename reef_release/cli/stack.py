@@ -7,6 +7,7 @@ serving node. Each program gets its own token and its own key, and writes its ow
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import secrets
 import signal
@@ -33,6 +34,7 @@ from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load
 
 __all__ = ["LocalStack"]
 
+_PR_SET_PDEATHSIG = 1
 _START_S = 120.0
 _STOP_S = 20.0
 _PREFIXES = ("REEF_", "DATABASE_URL")
@@ -83,6 +85,7 @@ class LocalStack:
 
     def prepare(self, say: Callable[[str], None]) -> None:
         """Make whatever is missing: keys, tokens, the database server and its schema."""
+        self._refuse_a_port_in_use()
         self.home.mkdir(parents=True, exist_ok=True)
         if not (self.keys / ROOT_NAME).exists():
             say("creating one key per role and the trust root")
@@ -107,6 +110,7 @@ class LocalStack:
                 stderr=log,
                 env={**_inherited(), **program.environment},
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
         if name in ("service", "engine"):
             self._await(name, self.url + "/readyz" if name == "service" else self.engine_url)
@@ -156,6 +160,17 @@ class LocalStack:
             tokens = Tokens(load_secret(self.keys / TOKEN_SECRET))
             _write_secret(path, tokens.issue(Principal(name=role.value, role=role)))
         return path
+
+    def _refuse_a_port_in_use(self) -> None:
+        """Another service there would be taken for this one, and be sent its tokens."""
+        port = int(self.url.rpartition(":")[2])
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError as error:
+            raise SettingsError(
+                f"Port {port} is in use: {error.strerror}.",
+                next_step="Choose another with --port, or stop what listens there.",
+            ) from error
 
     def _define(self) -> None:
         verb = [sys.executable, "-m", "reef_release.cli"]
@@ -245,6 +260,12 @@ def _write_secret(path: Path, text: str) -> None:
 def _inherited() -> dict[str, str]:
     """This process's environment without settings that would reach every program alike."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_PREFIXES)}
+
+
+def _end_with_parent() -> None:
+    """In a new program: ask Linux to end it when this one is killed and cannot do it itself."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _free_port() -> int:

@@ -67,7 +67,7 @@ def _show(view: ScenarioView) -> None:
         "Serving",
         ["channel", "release", "since", "position", "by"],
         [
-            [name, each.release_id[:16], each.since, str(each.pointer_position), each.kind]
+            [name, each.release_id, each.since, str(each.pointer_position), each.kind]
             for name, each in view.channels.items()
         ],
     )

@@ -60,7 +60,7 @@ def is_canonical(data: bytes) -> bool:
             # would be half of what it costs to verify a log.
             return orjson.dumps(value, option=orjson.OPT_SORT_KEYS) == data
         return canonical_json(value) == data
-    except (orjson.JSONDecodeError, BadRequest):
+    except (orjson.JSONDecodeError, BadRequest, RecursionError):
         return False
 
 

@@ -60,13 +60,16 @@ class PolicyPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole document.
 
-    `suite`: digest of the JSON-lines blob of tasks. `canaries`: prompts whose greedy
-    continuations identify the weights on a node. `max_errors`: errored trials beyond which a
-    gate ends as errored; `max_attempts`: gates one candidate may get when they error or go
-    stale; `suite_max_gates`: gates after which the suite is retired.
+    `name` is the scenario it is for and `version` grows with every policy of that scenario, so
+    a signed policy can be neither used elsewhere nor put back later. `suite`: digest of the
+    JSON-lines blob of tasks. `canaries`: prompts whose greedy continuations identify the
+    weights on a node. `max_errors`: errored trials beyond which a gate ends as errored;
+    `max_attempts`: gates one candidate may get when they error or go stale;
+    `suite_max_gates`: gates after which the suite is retired.
     """
 
     name: str
+    version: int
     suite: str
     generation: Generation
     canaries: list[str]
@@ -102,6 +105,8 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
         reasons.append(_reason("implicit-fields", f"spell out every field: {_missing(value)}"))
     if not _DIGEST.fullmatch(policy.suite):
         reasons.append(_reason("suite", "suite must be the SHA-256 of a suite blob"))
+    if not 1 <= policy.version < 2**53:
+        reasons.append(_reason("version", "version counts the scenario's policies from 1"))
     if not policy.canaries:
         reasons.append(_reason("no-canaries", "name at least one canary prompt"))
     reasons += _generation_reasons(policy.generation)

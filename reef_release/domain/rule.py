@@ -141,6 +141,11 @@ def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> 
     gates = [scenario.gates[gate_id] for gate_id in candidate.gates]
     if not all(_says_nothing_now(scenario, gate) for gate in gates):
         reasons.append(_reason("already-gated", "a gate has decided on this candidate already"))
+    if gates and gates[0].opened.policy_digest != in_force.digest:
+        # Another policy would draw other tasks; nobody may try a candidate's luck twice.
+        reasons.append(
+            _reason("other-draw", "a gate of this candidate was opened under another policy")
+        )
     if len(gates) >= in_force.policy.max_attempts:
         reasons.append(_reason("attempts", "the policy allows this candidate no further gate"))
     if (data.policy_digest, data.suite) != (in_force.digest, in_force.policy.suite):

@@ -21,7 +21,7 @@ from reef_release.domain.rule import (
     revocation_reasons,
     rollback_reasons,
 )
-from reef_release.domain.state import Scenario, State
+from reef_release.domain.state import PolicyInForce, Scenario, State
 from reef_release.domain.suite import sampling_seed
 from reef_release.domain.traffic.rules import TRAFFIC_VALIDATORS, traffic_stream_of
 from reef_release.domain.weights import candidate_id, digests_by_path
@@ -114,11 +114,19 @@ def _checkpoint_published(
 
 
 def _policy_reasons(
-    state: State, checks: Checks, data: ev.ScenarioCreated | ev.PolicyChanged
+    state: State,
+    checks: Checks,
+    scenario: str,
+    last: PolicyInForce | None,
+    data: ev.ScenarioCreated | ev.PolicyChanged,
 ) -> list[Reason]:
     digest, _, policy = checks.policy(data.policy, state.active_keys("policy"))
     if digest != data.policy_digest:
         return [_no("policy-digest", f"the signed policy has digest {digest}")]
+    if policy.name != scenario:
+        return [_no("other-scenario", f"the policy was signed for scenario {policy.name!r}")]
+    if last is not None and policy.version <= last.policy.version:
+        return [_no("old-policy", f"version {last.policy.version} is in force; sign a later one")]
     tasks = len(checks.suite(policy.suite).tasks)
     needed = max(policy.standard.rule.max_trials, policy.bootstrap.rule.max_trials)
     if tasks < needed:
@@ -131,13 +139,13 @@ def _scenario_created(
 ) -> list[Reason]:
     if scenario in state.scenarios:
         return [_no("known-scenario", f"scenario {scenario} exists")]
-    return _policy_reasons(state, checks, data)
+    return _policy_reasons(state, checks, scenario, None, data)
 
 
 def _policy_changed(
-    state: State, checks: Checks, _scenario: str, _in: Scenario, data: ev.PolicyChanged
+    state: State, checks: Checks, scenario: str, found: Scenario, data: ev.PolicyChanged
 ) -> list[Reason]:
-    return _policy_reasons(state, checks, data)
+    return _policy_reasons(state, checks, scenario, found.policy, data)
 
 
 def _scenario_held(
@@ -172,9 +180,27 @@ def _candidate_submitted(
         reasons.append(_no("foundation", "an adapter names a promoted full release under it"))
     if data.kind == "full" and data.foundation is not None:
         reasons.append(_no("foundation", "full weights have no foundation"))
+    if not found.policy.policy.allowed_changes and _gated_before(found, data):
+        reasons.append(_no("same-weights", "these weights were gated before, under another id"))
     if serving is None and data.base is not None:
         reasons.append(_no("base", "nothing is served yet, so an origin has no base"))
     return reasons
+
+
+def _gated_before(found: Scenario, data: ev.CandidateSubmitted) -> bool:
+    """Whether a candidate with the same weight files had a gate; a new card is no new model."""
+    weights = _weights(data)
+    return any(
+        candidate.gates
+        and candidate.candidate_id != data.candidate_id
+        and candidate.submitted.foundation == data.foundation
+        and _weights(candidate.submitted) == weights
+        for candidate in found.candidates.values()
+    )
+
+
+def _weights(data: ev.CandidateSubmitted) -> list[str]:
+    return sorted(file.sha256 for file in data.files if file.path.endswith(".safetensors"))
 
 
 def _admission(
@@ -309,8 +335,10 @@ def _release_signed(
     if gate is None or gate.outcome != "passed" or gate.opened.candidate_id != data.release_id:
         return [_no("no-passed-gate", "weights are signed only after their gate passed")]
     known = found.releases.get(data.release_id)
-    if known is not None and known.gate_id == data.gate_id:
-        return [_no("signed", "this release is signed for this gate already")]
+    if known is not None and (known.gate_id == data.gate_id or known.promoted_position is not None):
+        return [_no("signed", "this release is signed already")]
+    if found.candidates[data.release_id].gates[-1] != data.gate_id:
+        return [_no("other-gate", "a later gate of this candidate was opened")]
     key_id = checks.bundle(data.bundle, data.release_id, state.active_keys("release"))
     if key_id != data.key_id:
         return [_no("key", f"the bundle is signed by key {key_id}")]

@@ -79,6 +79,11 @@ async def connect(dsn: str) -> AsyncIterator[AsyncConnection]:
         # Alembic takes the first schema of the path for the default one, and leaves it out when
         # it compares; for a user named reef that would be the log's own.
         raw = await asyncpg.connect(dsn, timeout=10, server_settings={"search_path": "public"})
+    except (ValueError, OverflowError) as error:
+        raise SettingsError(
+            f"The database's URL cannot be read: {error}.",
+            next_step="Write postgresql://user:password@host:port/database.",
+        ) from error
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise LogUnavailable(
             f"The database cannot be reached: {error}.",

@@ -16,8 +16,11 @@ REASONS: Mapping[str, str] = {
         "a name is empty, too long, or has characters that names of its kind do not have"
     ),
     "unknown-type": "this database knows no such event type; run `reef-release migrate`",
+    "unknown-schema-version": (
+        "this database knows no such version of the type; run `reef-release migrate`"
+    ),
     "data-too-large": "the data is over 64,000 bytes; store it as a blob and name its digest",
-    "malformed-data": "the data is not one JSON object",
+    "malformed-data": "the data is not one JSON object, or nests deeper than 64 levels",
     "other-scenario": "events of the streams trust and trust/checkpoint, and only these, "
     "belong to the scenario _",
     "other-stream": "an event of this type belongs in another stream",

@@ -107,7 +107,8 @@ class EventTypeRow(SQLModel, table=True):
     """An event type that may be appended.
 
     `stream` is the stream's name, or a prefix ending in "/"; `subject` the field of the data
-    that stands behind the prefix; `ruled` whether the structure of the rule is checked.
+    that stands behind the prefix; `ruled` whether the structure of the rule is checked. A newer
+    schema version than `newest_schema_version` would stop every reader that does not know it.
     """
 
     __tablename__ = "event_types"
@@ -117,3 +118,6 @@ class EventTypeRow(SQLModel, table=True):
     stream: str = Field(sa_column=_name("stream"))
     subject: str | None = Field(sa_column=Column("subject", Text(collation="C"), nullable=True))
     ruled: bool = Field(sa_column=Column("ruled", Boolean, nullable=False))
+    newest_schema_version: int = Field(
+        sa_column=Column("newest_schema_version", Integer, nullable=False)
+    )

@@ -1,14 +1,16 @@
 """Rule: a release key signed exactly these files, and nothing behind them was revoked.
 
-The signature over an adapter names its own files alone. The model under it is named by the
+Nothing is downloaded under a name that no candidate may have. The signature over an adapter names its own files alone. The model under it is named by the
 adapter's submission, by an id that follows from that model's files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from reef_release.artifacts.file_rules import Kind, check_names
+from reef_release.artifacts.findings import Findings
 from reef_release.domain.canonical import sha256_hex
 from reef_release.domain.events import (
     CandidateRevoked,
@@ -26,6 +28,8 @@ from reef_release.signing.keys import Role
 from reef_release.signing.weights import verify_bundle
 
 __all__ = ["Foundation", "SignedWeights", "require_no_revocation", "signed_files"]
+
+_SHOWN_NAMES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,9 @@ def signed_files(case: Case, move: Move, gate: PassedGate) -> SignedWeights:
     if listed != verified.files or submitting.position >= gate.opening.position:
         raise refuse("other-files", "the files submitted are not the files signed")
     foundation = _foundation(case, submitted)
+    _require_names(submitted.files, "lora" if foundation else "full")
+    if foundation is not None:
+        _require_names(foundation.files, "full")
     case.found(
         "a release key that counted there signed exactly these files",
         f"key {verified.key_id[:12]} at {signing.position}, {len(listed)} files, "
@@ -75,6 +82,15 @@ def signed_files(case: Case, move: Move, gate: PassedGate) -> SignedWeights:
     return SignedWeights(
         files=tuple(submitted.files), key_id=verified.key_id, foundation=foundation
     )
+
+
+def _require_names(files: Sequence[FileEntry], kind: Kind) -> None:
+    """Refuse names that admission refuses: an admission in the log may be a forged one."""
+    findings = Findings()
+    check_names(files, kind, findings)
+    if findings:
+        shown = "; ".join(str(reason) for reason in findings.reasons()[:_SHOWN_NAMES])
+        raise refuse("file-name", f"no release has such files: {shown}")
 
 
 def _foundation(case: Case, submitted: CandidateSubmitted) -> Foundation | None:

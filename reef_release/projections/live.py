@@ -14,11 +14,12 @@ from typing import Protocol
 
 import structlog
 
+from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain.checks import Checks
 from reef_release.domain.events import Event
 from reef_release.domain.fold import Fold
 from reef_release.domain.state import State
-from reef_release.errors import InvalidEvent, ReefError, Unavailable
+from reef_release.errors import InvalidEvent, ReefError, SettingsError, Unavailable
 from reef_release.log import EventLog
 
 __all__ = ["LiveState", "Projection"]
@@ -50,14 +51,24 @@ class LiveState:
     @classmethod
     @asynccontextmanager
     async def follow(
-        cls, log: EventLog, checks: Checks, projections: Sequence[Projection] = ()
+        cls,
+        log: EventLog,
+        checks: Checks,
+        projections: Sequence[Projection] = (),
+        *,
+        accept_missing_blobs: bool = False,
     ) -> AsyncIterator[LiveState]:
-        """Rebuild the state, then keep it current until the context ends."""
+        """Rebuild the state, then keep it current until the context ends.
+
+        Raises `SettingsError` when events could not be checked for want of a blob: with the
+        blob they may be valid, and then another state would be served than before.
+        """
         live = cls(log, checks, projections)
         while page := await log.read(after=live.state.position, limit=_PAGE):
             for stored in page:
                 live._apply(stored.body)
             await asyncio.sleep(0)
+        live._refuse_missing_blobs(accept_missing_blobs)
         task = asyncio.create_task(live._follow(), name="live-state")
         try:
             yield live
@@ -65,6 +76,19 @@ class LiveState:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+    def _refuse_missing_blobs(self, accepted: bool) -> None:
+        lacking = [
+            violation.position
+            for violation in self.state.violations
+            if any(reason.code == BlobMissing.problem for reason in violation.reasons)
+        ]
+        if lacking and not accepted:
+            raise SettingsError(
+                f"Blobs that the events at positions {lacking[:10]} rest on are missing.",
+                next_step="Restore the blob directory. Only if they never existed (forged events), "
+                "set REEF_ACCEPT_MISSING_BLOBS=true.",
+            )
 
     @property
     def state(self) -> State:

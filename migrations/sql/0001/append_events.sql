@@ -29,6 +29,23 @@ exception when data_exception or program_limit_exceeded then
 end
 $$
 
+-- name: too_deep
+-- Whether JSON nests deeper than 64 levels, which readers refuse to follow. Takes the innermost
+-- brackets away, level by level; asked only when there are more than 64 opening ones at all.
+create function reef.too_deep(data text) returns boolean
+language plpgsql
+as $$
+declare
+    brackets text := regexp_replace(data, '"([^"\\]|\\.)*"|[^][{}]', '', 'g');
+begin
+    for level in 1..64 loop
+        exit when brackets = '';
+        brackets := regexp_replace(brackets, '\[\]|\{\}', '', 'g');
+    end loop;
+    return brackets <> '';
+end
+$$
+
 -- name: append_events
 -- Takes one array element per append and returns one row per append, in the same order:
 --   appended          at_position, at_version, at_time are the new event's
@@ -42,7 +59,8 @@ $$
 -- order: whoever sees position n can see everything before it. The envelope is built here,
 -- from the same values that go into the columns, in the key order of RFC 8785; the columns
 -- cannot disagree with the bytes. Names are restricted to characters that JSON writes as they
--- are, and data must be one JSON object, so nothing can close the envelope early.
+-- are, and data must be one JSON object, so nothing can close the envelope early. Whatever is
+-- accepted here, every reader can read past: it may judge the data invalid, but it never stops.
 --
 -- A plan made while the table is empty lives for as long as its connection: hence no
 -- sequential scans, no JIT and one generic plan.
@@ -102,7 +120,7 @@ begin
 
     for item in
         with given as materialized (
-            select u.*, t.stream as type_stream, t.subject, t.ruled
+            select u.*, t.stream as type_stream, t.subject, t.ruled, t.newest_schema_version
                 from unnest(
                     event_ids, scenarios, streams, types, schema_versions, actors,
                     causation_ids, correlation_ids, datas, expected_versions
@@ -155,13 +173,19 @@ begin
                     and actor || coalesce(causation_id, '') || coalesce(correlation_id, '')
                         !~ '[^ !#-\[\]-~]'
                     and event_id is not null
-                    -- The migration that brings a newer form of some data raises this: readers
-                    -- stop at a version they do not know, so nobody may write one ahead of them.
-                    and schema_version = 1
+                    and schema_version >= 1
                 ) is not true then 'malformed-envelope'
                 when type_stream is null then 'unknown-type'
+                -- The migration that brings a newer form of some data raises this: readers stop
+                -- at a version they do not know, so nobody may write one ahead of them.
+                when schema_version > newest_schema_version then 'unknown-schema-version'
                 when octet_length(data) > 64000 then 'data-too-large'
                 when not (sound or as_object(data) is not null) then 'malformed-data'
+                -- A lone surrogate is an escape that JSON's grammar allows and readers do not.
+                when strpos(data, '\u') > 0 and as_object(data) is null then 'malformed-data'
+                when left(data, 1) <> '{' or right(data, 1) <> '}' then 'malformed-data'
+                when length(data) - length(translate(data, '[{', '')) > 64 and too_deep(data)
+                    then 'malformed-data'
                 when (scenario = '_') <> (type_stream like 'trust%') then 'other-scenario'
                 when not case right(type_stream, 1)
                     when '/' then

@@ -75,28 +75,45 @@ end
 $$
 
 -- name: revocation_reasons
--- Against serving a release: it is revoked, or the key of its newest signature is.
+-- Against serving a release: it is revoked, or the key of its newest signature is, or either
+-- of the full release under an adapter. One level and no recursion: a full release has nothing
+-- under it, and a forged circle must not exhaust the stack.
 create function reef.revocation_reasons(of_scenario text, of_release text) returns text[]
 language plpgsql
 as $$
 declare
     reasons text[] := '{}';
+    foundation text;
+    release text;
+    place text;
     signing_key text;
 begin
-    if release_revoked(of_scenario, of_release) then
-        reasons := reasons || 'revoked'::text;
-    end if;
-    select event_data(body) ->> 'key_id'
-        into signing_key
+    select event_data(body) ->> 'foundation'
+        into foundation
         from events
         where scenario = of_scenario
-            and stream = 'release/' || of_release
-            and type = 'release.signed'
-        order by version desc
+            and stream = 'candidate/' || of_release
+            and type = 'candidate.submitted'
+        order by version
         limit 1;
-    if key_revoked(signing_key) then
-        reasons := reasons || 'key-revoked'::text;
-    end if;
+    foreach release in array array_remove(array[of_release, foundation], null) loop
+        place := case when release = of_release then '' else ' foundation' end;
+        if release_revoked(of_scenario, release) then
+            reasons := reasons || ('revoked' || place);
+        end if;
+        signing_key := null;
+        select event_data(body) ->> 'key_id'
+            into signing_key
+            from events
+            where scenario = of_scenario
+                and stream = 'release/' || release
+                and type = 'release.signed'
+            order by version desc
+            limit 1;
+        if key_revoked(signing_key) then
+            reasons := reasons || ('key-revoked' || place);
+        end if;
+    end loop;
     return reasons;
 end
 $$
@@ -123,9 +140,7 @@ begin
     if not found then
         reasons := reasons || 'not-admitted'::text;
     end if;
-    if release_revoked(of_scenario, data ->> 'candidate_id') then
-        reasons := reasons || 'revoked'::text;
-    end if;
+    reasons := reasons || revocation_reasons(of_scenario, data ->> 'candidate_id');
     serving := last_pointer(of_scenario, data ->> 'channel');
     if serving.release_id is distinct from data ->> 'base' then
         reasons := reasons || 'other-base'::text;
@@ -221,9 +236,7 @@ begin
     if gate.data ->> 'candidate_id' is distinct from data ->> 'release_id' then
         reasons := reasons || 'other-gate'::text;
     end if;
-    if release_revoked(of_scenario, data ->> 'release_id') then
-        reasons := reasons || 'revoked'::text;
-    end if;
+    reasons := reasons || revocation_reasons(of_scenario, data ->> 'release_id');
     if key_revoked(data ->> 'key_id') then
         reasons := reasons || 'key-revoked'::text;
     end if;

@@ -7,6 +7,7 @@ computed here, and the decision is accepted only if it equals what the log says.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -194,10 +195,8 @@ def _opening(state: State, scenario: Scenario, candidate: Candidate) -> ev.GateO
     policy = scenario.policy
     channel = candidate.submitted.channel
     serving = scenario.serving(channel)
-    # Derived, not random: of two services that open it at once, one finds the stream taken.
-    name = f"{scenario.name}/{channel}/{candidate.candidate_id}/{len(candidate.gates)}"
     return ev.GateOpened(
-        gate_id=hashlib.sha256(name.encode()).hexdigest()[:32],
+        gate_id=_free_gate_id(state, scenario, candidate),
         candidate_id=candidate.candidate_id,
         base=serving.release_id if serving else None,
         channel=channel,
@@ -211,6 +210,19 @@ def _opening(state: State, scenario: Scenario, candidate: Candidate) -> ev.GateO
             policy_digest=policy.digest,
         ).hex(),
     )
+
+
+def _free_gate_id(state: State, scenario: Scenario, candidate: Candidate) -> str:
+    """Derived, not random: of two services that open a gate at once, one finds it taken.
+
+    A stream that somebody else wrote into by hand is passed over.
+    """
+    for attempt in itertools.count(len(candidate.gates)):
+        name = f"{scenario.name}/{candidate.submitted.channel}/{candidate.candidate_id}/{attempt}"
+        gate_id = hashlib.sha256(name.encode()).hexdigest()[:32]
+        if (scenario.name, f"gate/{gate_id}") not in state.versions:
+            return gate_id
+    raise AssertionError("counting does not end")
 
 
 def _assignment(service: Service, scenario: Scenario, gate: Gate, lease: Lease) -> GateAssignment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from litestar import Request, post
@@ -17,6 +18,8 @@ from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import NodeReport, WrittenView
 
 __all__ = ["report_node"]
+
+_DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 @post(
@@ -44,6 +47,8 @@ async def report_node(
         )
     elif data.release_id is None or data.serial is None or data.canary_difference is None:
         raise BadRequest("A report of a loaded release names it, its serial and canary difference.")
+    elif not _DECIMAL.fullmatch(data.canary_difference):
+        raise BadRequest('canary_difference is a decimal such as "0.000012".')
     else:
         event = ev.NodeLoaded(
             node_id=node_id,

@@ -132,6 +132,7 @@ class Story:
     service: Service | None = None
     """The service's insides, if it runs in this event loop."""
     scenario: str = SCENARIO
+    _policies: int = 0
     suite: bytes = field(default_factory=suite_lines)
 
     # Requests
@@ -173,6 +174,7 @@ class Story:
         }
         return {
             "name": self.scenario,
+            "version": 1,
             "suite": sha256_hex(self.suite),
             "generation": {"temperature": "0.7", "max_new_tokens": 64},
             "canaries": ["What is 2 + 2?"],
@@ -186,6 +188,9 @@ class Story:
         }
 
     def signed_policy(self, **changes: Any) -> dict[str, Any]:
+        """The scenario's next policy, signed."""
+        self._policies += 1
+        changes = {"version": self._policies, **changes}
         return sign_policy(canonical_json(self.policy(**changes)), self.site.key(Role.POLICY))
 
     async def create_scenario(self, **policy_changes: Any) -> Any:

@@ -496,12 +496,12 @@ async def test_a_byte_identical_copy_of_the_incumbent_is_no_new_candidate(story:
     assert await story.serving() == origin
 
 
-async def test_copies_that_differ_by_a_byte_each_draw_and_each_are_counted(story: Story) -> None:
+async def test_every_candidate_draws_for_itself_and_every_draw_is_counted(story: Story) -> None:
     """Attack 58: the draw follows from the candidate, and every draw is an event."""
     await story.release()
     seeds = []
-    for text in ("one", "two", "three"):
-        await story.submit({**model_files(1000), "README.md": text.encode()})
+    for number in (1001, 1002, 1003):
+        await story.submit(model_files(number))
         assignment = await story.claim_soon()
         seeds.append(assignment.opened.seed)
         gate = await story.run_trials(assignment, "---")
@@ -509,6 +509,17 @@ async def test_copies_that_differ_by_a_byte_each_draw_and_each_are_counted(story
     assert len(set(seeds)) == 3
     assert (await types(story)).count("gate.opened") == 4
     assert (await types(story)).count("gate.failed") == 3
+
+
+async def test_the_same_weights_beside_another_card_get_no_second_draw(story: Story) -> None:
+    """Attacks 48 and 58: another id, and the same model."""
+    await story.release()
+    await story.submit(model_files(1000))
+    gate = await story.run_trials(await story.claim_soon(), "---")
+    assert await story.decide(gate) == "failed"
+    with pytest.raises(Problem) as again:
+        await story.submit({**model_files(1000), "README.md": b"one"})
+    assert again.value.codes == ["same-weights"]
 
 
 async def test_a_suite_retires_after_its_number_of_gates(story: Story) -> None:

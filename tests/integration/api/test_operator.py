@@ -54,7 +54,7 @@ async def test_a_scenario_is_created_once(story: Story) -> None:
 
 
 async def test_a_scenario_needs_a_schema_that_is_stored_and_is_one(story: Story) -> None:
-    policy = story.signed_policy()
+    policy = story.signed_policy(name="fresh")
     for schema, status in (
         ("0" * 64, 422),
         (await story.put_blob(b"{}"), 400),

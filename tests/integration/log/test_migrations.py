@@ -117,6 +117,7 @@ async def test_the_database_knows_the_event_types_that_the_domain_knows(
         rows = await owner.fetch("select * from reef.event_types")
     assert {row["type"] for row in rows} == set(EVENT_TYPES)
     for row in rows:
+        assert row["newest_schema_version"] == EVENT_TYPES[row["type"]].SCHEMA_VERSION
         fields = EVENT_TYPES[row["type"]].__struct_fields__
         assert (row["subject"] is None) == (not row["stream"].endswith("/"))
         assert row["subject"] is None or (row["subject"] in fields and row["ruled"])

@@ -49,7 +49,7 @@ DEFINITIONS = [
     "as $$ begin return new; end $$",
     "create function reef.mine() returns int language sql as 'select 1'",
     "create table reef.mine (a int)",
-    "insert into reef.event_types values ('a.b', 'scenario', null, false)",
+    "insert into reef.event_types values ('a.b', 'scenario', null, false, 1)",
     "update reef.event_types set ruled = false",
     "update reef.alembic_version set version_num = '9'",
     "drop table reef.events",
@@ -106,6 +106,7 @@ async def test_the_services_role_reads_and_appends(
         "reef.event_data('{}')",
         "reef.as_object('{}')",
         "reef.all_objects('{}')",
+        "reef.too_deep('{}')",
     ],
 )
 async def test_the_services_role_calls_one_function_only(

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from reef_release.domain import events as ev
+from reef_release.domain.events import decode_envelope
 from reef_release.errors import BadRequest
 from reef_release.log import Appended, EventLog, NewEvent, RuleRefused
 from reef_release.log.outcomes import arguments
@@ -50,6 +51,15 @@ def held(reason: str = "odd answers", **fields: Any) -> NewEvent:
         (b"[1]", "malformed-data"),
         (b'{"a":NaN}', "malformed-data"),
         (b"{'a':1}", "malformed-data"),
+        (b'{"a":"\\ud800"}', "malformed-data"),
+        (b'{"a":"\\\\ \\\\\\udc00"}', "malformed-data"),
+        (b'{"a":"\\u0000"}', "malformed-data"),
+        (b' {"a":1}', "malformed-data"),
+        (b'{"a":1}\n', "malformed-data"),
+        (b'\xef\xbb\xbf{"a":1}', "malformed-data"),
+        (b'{"a":' + b"[" * 64 + b"]" * 64 + b"}", "malformed-data"),
+        (b'{"a":' + b"[" * 900 + b"]" * 900 + b"}", "malformed-data"),
+        (b'{"a":' + b'[1,{"b":' * 40 + b"1" + b"}]" * 40 + b"}", "malformed-data"),
         (b'{"a":' + b"[" * 30_000 + b"]" * 30_000 + b"}", "malformed-data"),
     ],
 )
@@ -113,6 +123,36 @@ async def test_the_largest_event_fits_and_a_larger_one_does_not(
     columns[8] = ['{"reason":"' + "r" * (64_001 - frame) + '"}']
     (row,) = await service.fetch(CALL, *columns)
     assert row["reasons"] == ["data-too-large"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"reason":"' + b"[{" * 500 + b'"}',
+        b'{"reason":[' + b",".join([b"{}"] * 500) + b"]}",
+        b'{"reason":"\\"[\\\\","a":' + b"[" * 63 + b"]" * 63 + b"}",
+        b'{ "reason" : "x" }',
+        b'{"reason":"x","reason":"y"}',
+        b'{"b":1,"a":2}',
+        b'{"reason":"\\\\ud800 \\u001f\\/\\u00e9\\ud83d\\udc1a"}',
+        '{"reason":"\u2028\x7f\U0001f41a\ufffe"}'.encode(),
+        b'{"reason":1e999,"a":-0,"b":1.0,"c":123456789012345678901234567890}',
+        b"{}",
+    ],
+)
+async def test_what_is_accepted_stops_no_reader(log: EventLog, data: bytes) -> None:
+    # The service never writes such data, but its password is enough to.
+    appended = await log.append(held(data=data))
+    (stored,) = await log.read(after=appended.position - 1, limit=1)
+    envelope = decode_envelope(stored.body)
+    assert envelope.position == appended.position
+    assert bytes(envelope.data) == data
+
+
+async def test_a_schema_version_that_readers_do_not_know_is_refused(log: EventLog) -> None:
+    with pytest.raises(RuleRefused) as caught:
+        await log.append(held(schema_version=2))
+    assert [reason.code for reason in caught.value.reasons] == ["unknown-schema-version"]
 
 
 async def test_null_arguments_by_hand_are_refused(service: asyncpg.Connection) -> None:

@@ -359,6 +359,38 @@ async def test_a_revoked_release_is_not_promoted(world: World, mirror: Mirror) -
     await mirror.accepts(world.promotion(world.passed()))
 
 
+async def test_an_adapter_whose_foundation_is_revoked_is_not_promoted(
+    world: World, mirror: Mirror
+) -> None:
+    foundation = world.release()
+    waiting = world.admitted(kind="lora", foundation=foundation)
+    gated = world.gate(world.admitted(kind="lora", foundation=foundation))
+    promotion = world.promotion(world.passed(world.admitted(kind="lora", foundation=foundation)))
+    signature = world.signature(gated)
+    opening = world.opening(waiting)
+    other = world.release()
+    world.revoke_release(foundation)
+    assert await mirror.codes_against(opening) == {"revoked", "other-base"}
+    assert await mirror.codes_against(signature) == {"revoked"}
+    assert await mirror.codes_against(promotion) == {"revoked", "stale-gate"}
+    await mirror.accepts(
+        world.promotion(world.passed(world.admitted(kind="lora", foundation=other)))
+    )
+
+
+async def test_candidates_that_name_each_other_as_foundation_harm_nobody(
+    world: World, mirror: Mirror
+) -> None:
+    candidate = world.admitted()
+    gate = world.passed(candidate)
+    await mirror.follow()
+    circle = changed(world.submission(), candidate_id=candidate, foundation=candidate)
+    other = changed(world.submission(), candidate_id="x", foundation="x")
+    for data in (circle, other):
+        assert await mirror.codes_against(data) == set()
+    assert await mirror.codes_against(world.promotion(gate)) == set()
+
+
 async def test_weights_signed_by_a_key_revoked_since_are_not_promoted(
     world: World, mirror: Mirror
 ) -> None:

@@ -82,6 +82,7 @@ def a_gate(phase: str = "standard", max_errors: int = 2) -> Gate:
     part = PolicyPart(verifiers=["answer@1"], rule=RULE)
     policy = Policy(
         name="homework",
+        version=1,
         suite="5a" * 32,
         generation=Generation(max_new_tokens=64),
         canaries=["2 + 2?"],

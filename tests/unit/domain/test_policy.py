@@ -15,6 +15,7 @@ from reef_release.errors import BadRequest, Refused
 KNOWN = {"answer@1": True, "answer@2": True, "style@1": False}
 GOOD: dict[str, Any] = {
     "name": "homework",
+    "version": 1,
     "suite": "5a" * 32,
     "generation": {"temperature": "0.7", "max_new_tokens": 256},
     "canaries": ["What is 2 + 2?"],

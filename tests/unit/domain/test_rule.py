@@ -1058,6 +1058,38 @@ def test_an_adapter_whose_foundation_is_revoked_is_not_promoted(world: World) ->
     assert world.serving == r1
 
 
+def test_a_policy_signed_for_another_scenario_or_an_older_one_is_refused(world: World) -> None:
+    world.release()
+    assert world.attack(world.policy_data(name="sandbox")) == ["other-scenario"]
+    assert world.attack(world.policy_data(version=1)) == ["old-policy"]
+    world.change_policy(max_errors=1)
+
+
+def test_the_same_weights_under_another_id_are_not_gated_again(world: World) -> None:
+    world.release()
+    files = {"config.json": b"{}", "model.safetensors": safetensors(99)}
+    world.gate(world.admitted(), "---")
+    failed = world.submit(files)
+    world.admit(failed)
+    world.checkpoint()
+    world.gate(failed, "---")
+    assert world.attack(world.submission({**files, "README.md": b"new"})) == ["same-weights"]
+
+
+def test_an_errored_gate_is_not_tried_again_under_another_policy(world: World) -> None:
+    world.release()
+    candidate = world.admitted()
+    world.gate(candidate, "eee")
+    world.change_policy(max_errors=1)
+    assert "other-draw" in world.attack(world.opening(candidate))
+
+
+def test_a_promoted_release_is_not_signed_again(world: World) -> None:
+    gate_id = world.passed()
+    world.promote(gate_id)
+    assert world.attack(world.signature(gate_id)) == ["signed"]
+
+
 # Trust
 
 

@@ -34,6 +34,7 @@ def test_every_code_that_the_database_refuses_with_has_a_message(repository: Pat
         *re.findall(r"'\{([a-z-]+)\}'", text),
         *re.findall(r"'([a-z-]+)'::text", text),
         *re.findall(r"then '([a-z-]+)'\n", text),
+        *re.findall(r"\('([a-z-]+)' \|\| place\)", text),
         *re.findall(r"format\('([a-z-]+) ", text),
     }
     assert codes - {"object"} == set(REASONS)

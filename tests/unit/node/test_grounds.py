@@ -700,7 +700,7 @@ def test_the_policy_in_force_is_the_one_before_the_gate_opened(service: FakeServ
     world = service.world
     candidate = world.admitted()
     gate_id = world.open_gate(candidate)
-    world.change_policy(name="stricter")
+    world.change_policy(max_errors=1)
     world.run_trials(gate_id, "++")
     world.decide(gate_id)
     world.sign(gate_id)
