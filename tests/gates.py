@@ -83,6 +83,7 @@ class FakeGateService(FakeService):
     def _routes(self) -> Mapping[str, Callable[..., httpx.Response]]:
         gates = r"/reef/scenarios/[^/]+/gates"
         return {
+            r"/reef/scenarios/[^/]+": self._one_scenario,
             rf"{gates}/claim": self._claim,
             rf"{gates}/([^/]+)/trials": self._trial,
             rf"{gates}/([^/]+)/decision": self._decision,
@@ -94,6 +95,9 @@ class FakeGateService(FakeService):
         state = self.world.state
         found = [views.scenario_view(state, each) for each in state.scenarios.values()]
         return _json(wire.ScenariosView(scenarios=found))
+
+    def _one_scenario(self, _request: httpx.Request) -> httpx.Response:
+        return _json(views.scenario_view(self.world.state, self.world.scenario))
 
     def _claim(self, request: httpx.Request) -> httpx.Response:
         asked = msgspec.json.decode(request.content, type=wire.ClaimRequest)

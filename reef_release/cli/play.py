@@ -110,7 +110,7 @@ class Play:
         refused = standing["release_id"] is None and bool(why)
         self._row(
             "weights altered after their promotion",
-            "refused by the node" if refused else "LOADED",
+            "not loaded by a new node" if refused else "LOADED",
             why,
             refused,
         )

@@ -234,8 +234,10 @@ def _gate_opened(
 ) -> list[Reason]:
     if data.gate_id in found.gates:
         return [_no("known-gate", f"gate {data.gate_id} exists")]
-    checks.suite(data.suite)
-    return gate_opening_reasons(state, found, data)
+    reasons = gate_opening_reasons(state, found, data)
+    if not reasons:
+        checks.suite(data.suite)
+    return reasons
 
 
 def _open_gate(found: Scenario, gate_id: str) -> Gate | list[Reason]:

@@ -1,7 +1,8 @@
 """Rule: a release key signed exactly these files, and nothing behind them was revoked.
 
-Nothing is downloaded under a name that no candidate may have. The signature over an adapter names its own files alone. The model under it is named by the
-adapter's submission, by an id that follows from that model's files.
+Nothing is downloaded under a name that no candidate may have, signed or not. The signature over
+an adapter names its own files alone. The model under it is named by the adapter's submission, by
+an id that follows from that model's files.
 """
 
 from __future__ import annotations

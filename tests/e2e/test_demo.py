@@ -52,7 +52,7 @@ def test_every_attempt_comes_to_what_it_must(demo: tuple[Path, dict[str, Any]]) 
     assert outcomes["the wanted style, wrong answers"] == "gate failed"
     assert outcomes["random weights of the right shape"] in ("gate errored", "gate failed")
     assert outcomes["one tensor with a NaN"] == "refused"
-    assert outcomes["weights altered after their promotion"] == "refused by the node"
+    assert outcomes["weights altered after their promotion"] == "not loaded by a new node"
     assert {row["serving"] for row in result["rows"][1:]} == {result["rows"][1]["serving"]}
 
 

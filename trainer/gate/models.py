@@ -1,6 +1,7 @@
 """Weights of a gate's two sides: downloaded as blobs, hashed, loaded once.
 
-What always holds: an engine consists of exactly the listed bytes; a file on disk that has
+What always holds: an engine consists of exactly the listed bytes; nothing is downloaded under a
+name that admission does not allow; a file on disk that has
 changed is downloaded again, once; no more than the models of one gate are kept, in memory and on
 disk. `CannotLoad` is about the weights themselves, `MachineTrouble` about this machine alone;
 whatever else is raised is about the service or the network.
@@ -13,12 +14,14 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
 
+from reef_release.artifacts.errors import BlobCorrupt
+from reef_release.artifacts.schema import Schema
 from reef_release.client import ReefClient
 from reef_release.domain.events import FileEntry
 from reef_release.errors import BadRequest, Refused, SettingsError, Unavailable
@@ -26,6 +29,7 @@ from reef_release.wire import ModelView
 from trainer.engines.protocol import Engine
 from trainer.engines.transformers_engine import TransformersEngine
 from trainer.engines.weights import ModelFiles
+from trainer.gate.admission import admission_reasons, name_reasons
 
 __all__ = ["CannotLoad", "Loader", "MachineTrouble", "ModelCache", "transformers_loader"]
 
@@ -39,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 
 class CannotLoad(Refused):
-    """The listed files are there, unaltered, and make no model."""
+    """The listed files make no model, or none that may go through a gate."""
 
 
 def transformers_loader(threads: int) -> Loader:
@@ -119,6 +123,30 @@ class ModelCache:
             raise CannotLoad(found.detail, reasons=found.reasons)
         return found
 
+    def require_admitted(self, model: ModelView, schema: Schema, allowed: Set[str]) -> None:
+        """Raise `CannotLoad` when admission is against these files, and what downloads raise."""
+        damaged: list[str] = []
+        for _ in range(2):
+            directory = self._fetched(model).directory
+            try:
+                reasons = admission_reasons(model, directory, schema, allowed)
+            except BlobCorrupt:
+                reasons = ()
+            except OSError as error:
+                raise self._unreadable(error) from error
+            else:
+                if not reasons:
+                    return
+            damaged = self._remove_damaged(model)
+            if not damaged:
+                raise CannotLoad(
+                    f"The candidate {model.release_id} is not one to admit, whatever the log says.",
+                    next_step="Audit the log: nobody should have admitted it.",
+                    reasons=reasons,
+                )
+            _log.warning("files changed in the model cache", files=damaged)
+        raise self._unstable(damaged)
+
     def _loaded(self, model: ModelView) -> Engine | CannotLoad:
         views = [model] if model.foundation is None else [model, model.foundation]
         for again in (False, True):
@@ -135,13 +163,27 @@ class ModelCache:
             except Exception as error:
                 _log.exception("model cannot be loaded", release=model.release_id)
                 return CannotLoad(f"{type(error).__name__}: {error}")
-        raise MachineTrouble(
+        raise self._unstable(damaged)
+
+    def _unstable(self, damaged: list[str]) -> MachineTrouble:
+        return MachineTrouble(
             f"Files in {self._root} change after they were downloaded: {', '.join(damaged)}.",
             next_step="Look for a failing disk, or for who writes there.",
         )
 
+    def _unreadable(self, error: OSError) -> MachineTrouble:
+        return MachineTrouble(
+            f"The model cache {self._root} cannot be read: {error.strerror}.",
+            next_step="Look for a failing disk, or give --models another place.",
+        )
+
     def _fetched(self, model: ModelView) -> ModelFiles:
         """The directory of *model*, with every file that was missing."""
+        reasons = name_reasons(model)
+        if reasons:
+            raise CannotLoad(
+                f"The release {model.release_id} has files that no release has.", reasons=reasons
+            )
         directory = self._root / model.release_id
         missing = [file for file in model.files if not (directory / file.path).exists()]
         try:

@@ -1,8 +1,11 @@
 """One claimed gate, from the trial that is due to the signed decision.
 
-What always holds: a reply that could not be had is an error of the trial, whichever side it
-was, and never a verdict; an outage (of the service, of a download, of this machine's disk) is
-not even that, but ends the work here, and whoever claims next goes on where the log stands.
+What always holds: a decision other than `errored` is signed only over trials that this worker
+ran itself, of a candidate that it admitted itself. A gate with anybody else's trial is ended as
+errored, and the candidate gets a fresh one with the same draw. A reply that could not be had is
+an error of the trial, whichever side it was, and never a verdict; an outage (of the service, of
+a download, of this machine's disk) is not even that, but ends the work here, to be gone on with
+where the log stands.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from reef_release.artifacts.schema import MAX_SCHEMA_BYTES, parse_schema
 from reef_release.client import ReefClient
 from reef_release.domain.decision import decision_of
 from reef_release.domain.gate import Gate
@@ -25,6 +29,7 @@ from reef_release.wire import (
     DecisionRequest,
     Due,
     GateAssignment,
+    ModelView,
     TrialReply,
     TrialRequest,
     TrialView,
@@ -32,7 +37,8 @@ from reef_release.wire import (
 from trainer.engines.protocol import Engine, Sampling, TimedOut
 from trainer.gate.assignment import check_due, due_of, recorded
 from trainer.gate.canary import canary_blob
-from trainer.gate.models import CannotLoad, ModelCache
+from trainer.gate.journal import Journal
+from trainer.gate.models import CannotLoad, MachineTrouble, ModelCache
 
 __all__ = ["GateRun"]
 
@@ -53,31 +59,48 @@ class GateRun:
         assignment: GateAssignment,
         gate: Gate,
         models: ModelCache,
+        journal: Journal,
         trial_timeout_s: float,
     ) -> None:
         self._client = client
         self._assignment = assignment
         self._gate = gate
         self._models = models
+        self._journal = journal
         self._timeout_s = trial_timeout_s
         self._canary: bytes | None = None
+        self._admitted: CannotLoad | bool = False
         self._log = _log.bind(scenario=assignment.scenario, gate=gate.opened.gate_id)
+        own = _stored(lambda: journal.trials(gate.opened))
+        self._foreign = [trial for trial in assignment.trials if trial not in own]
+        if self._foreign:
+            self._log.warning("another worker's trials", count=len(self._foreign))
 
     def trials(self, before_each: Callable[[], None]) -> None:
-        """Run and post trials until the gate is decided.
+        """Run and post trials until the gate is decided; errors alone after foreign trials.
 
         Raises `Conflict` when the log has moved on without this worker, `Refused` when the
         service recorded something else, and what outages raise.
         """
         while (due := due_of(self._gate)) is not None:
             before_each()
-            request = self._trial(due)
+            request = self._given_up(due) if self._foreign else self._trial(due)
             check_due(self._gate, self._posted(request).due)
 
     def decide(self, key: SigningKey, now: datetime) -> str:
-        """Sign and post what the trials decide; returns the outcome. Raises as `trials` does."""
+        """Sign and post what the trials decide; returns the outcome. Raises as `trials` does.
+
+        Raises `Refused` as well when the trials are not this worker's and do not end in errors.
+        """
         outcome = self._gate.verdict_due()
         assert outcome is not None, "no trial is due, so the gate decides"
+        if self._foreign and outcome != "errored":
+            raise Refused(
+                f"Gate {self._gate.opened.gate_id} is decided by another worker's trials, which "
+                "this worker does not sign.",
+                next_step="Let the worker that ran them sign. If none of yours did, replace the "
+                "gate's token; a rollback of the channel makes the gate stale.",
+            )
         canary = None
         if outcome == "passed":
             canary = self._client.put_blob(self._canaries(self._engine("candidate")))
@@ -89,6 +112,7 @@ class GateRun:
             DecisionRequest(attestation=signed, canary=canary),
         )
         self._log.info("gate ended", outcome=outcome, trials=len(self._gate.trials))
+        _stored(lambda: self._journal.forget(self._gate.opened))
         return outcome
 
     def _trial(self, due: Due) -> TrialRequest:
@@ -100,6 +124,12 @@ class GateRun:
             error = self._failed(due, "timed-out", failure)
         except (CannotLoad, _Crashed) as failure:
             error = self._failed(due, "crashed", failure)
+        return self._request(due, reply, error)
+
+    def _given_up(self, due: Due) -> TrialRequest:
+        return self._request(due, None, "crashed")
+
+    def _request(self, due: Due, reply: TrialReply | None, error: str | None) -> TrialRequest:
         return TrialRequest(
             slot=due.slot,
             side=due.side,
@@ -121,7 +151,9 @@ class GateRun:
             error = self._failed(due, "crashed", failure)
             request = msgspec.structs.replace(request, reply=None, error=error)
             view = self._client.post_trial(scenario, gate_id, request)
-        self._gate.trials.append(recorded(self._gate, request, view.trial))
+        trial = recorded(self._gate, request, view.trial)
+        _stored(lambda: self._journal.add(self._gate.opened, view.trial))
+        self._gate.trials.append(trial)
         return view
 
     def _failed(self, due: Due, error: str, failure: Exception) -> str:
@@ -135,7 +167,24 @@ class GateRun:
         model = assignment.candidate if side == "candidate" else assignment.incumbent
         if model is None:
             raise Refused(f"A trial of the {side} is due, but the gate names none.")
+        if side == "candidate":
+            self._require_admitted(model)
         return self._models.engine(model)
+
+    def _require_admitted(self, candidate: ModelView) -> None:
+        """Once per gate: the policy in it says which changes are allowed."""
+        if self._admitted is False:
+            digest = self._client.scenario(self._assignment.scenario).schema
+            schema = parse_schema(self._client.read_blob(digest, MAX_SCHEMA_BYTES))
+            allowed = frozenset(self._gate.policy.allowed_changes)
+            try:
+                self._models.require_admitted(candidate, schema, allowed)
+                self._admitted = True
+            except CannotLoad as failure:
+                self._admitted = failure
+        if isinstance(self._admitted, CannotLoad):
+            refusal = self._admitted
+            raise CannotLoad(refusal.detail, reasons=refusal.reasons)
 
     def _reply(self, engine: Engine, due: Due) -> TrialReply:
         if due.side == "candidate":
@@ -165,6 +214,17 @@ class GateRun:
             prompts = self._gate.policy.canaries
             self._canary = _guarded(lambda: canary_blob(engine, prompts, self._timeout_s))
         return self._canary
+
+
+def _stored(work: Callable[[], _T]) -> _T:
+    """What *work* on the journal gives. Raises `MachineTrouble` when the disk is in the way."""
+    try:
+        return work()
+    except OSError as error:
+        raise MachineTrouble(
+            f"The journal of trials cannot be kept: {error.strerror}.",
+            next_step="Free some disk, or give --models another place.",
+        ) from error
 
 
 def _guarded(work: Callable[[], _T]) -> _T:

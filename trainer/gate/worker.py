@@ -1,7 +1,8 @@
 """Claim a gate, run the trials that are due, sign the decision; again and again.
 
-What always holds: the worker keeps no place of its own. Whatever interrupts it (an outage, a lost
-lease, another worker), it claims again and goes on from the trials that the log has.
+What always holds: the worker keeps no place of its own, only a journal of the trials it posted.
+Whatever interrupts it (an outage, a lost lease), it claims again and goes on from the trials that
+the log has, if all of them are in the journal; else it ends the gate as errored.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from reef_release.errors import Conflict, NotFound, ReefError
 from reef_release.signing.keys import SigningKey
 from reef_release.wire import GateAssignment
 from trainer.gate.assignment import known_gate
+from trainer.gate.journal import Journal
 from trainer.gate.lease import Heartbeat
 from trainer.gate.models import Loader, MachineTrouble, ModelCache, transformers_loader
 from trainer.gate.run import GateRun
@@ -36,6 +38,8 @@ _log = structlog.get_logger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class GateWorkerConfig:
     """`name` tells this worker's leases from others'; `models` caches downloaded weights.
+
+    The journal of trials lies in `models` too: without it, a gate begun before is not gone on with.
 
     A reply that is not whole after `trial_timeout_s` is an error of its trial.
     """
@@ -65,6 +69,7 @@ class GateWorker:
         self._key = key
         self._clock = clock
         self._rests: dict[str, float] = {}
+        self._journal = Journal(config.models)
         self._models = ModelCache(
             client, config.models, load or transformers_loader(config.threads)
         )
@@ -142,7 +147,14 @@ class GateWorker:
         candidate = assignment.opened.candidate_id
         _log.info("gate claimed", gate=gate.opened.gate_id, candidate=candidate)
         self._models.keep_only(assignment.candidate, assignment.incumbent)
-        run = GateRun(self._client, assignment, gate, self._models, self._config.trial_timeout_s)
+        run = GateRun(
+            self._client,
+            assignment,
+            gate,
+            self._models,
+            self._journal,
+            self._config.trial_timeout_s,
+        )
         every_s = assignment.lease_s / _BEATS_PER_LEASE
         with Heartbeat(lambda: self._client.renew_lease(assignment.lease_id), every_s) as lease:
             run.trials(lease.check)

@@ -58,6 +58,7 @@ class School:
             suite = b"".join(export(draw_many("gate", 60, seed=0)))
             policy = {
                 "name": self.scenario,
+                "version": 1,
                 "suite": client.put_blob(suite),
                 "generation": {"temperature": "0.7", "max_new_tokens": 96},
                 "canaries": ["What is 6 times 7?"],

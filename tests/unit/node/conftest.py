@@ -19,7 +19,7 @@ from reef_release.node.trusted import Memory, Opened, Trusted
 from reef_release.node.vault import Vault
 from reef_release.verifiers.registry import is_objective
 from tests.fakes import FakeEngine, FakeService
-from tests.world import CHANNEL, ORIGIN, SCENARIO, World
+from tests.world import CHANNEL, ORIGIN, SCENARIO, World, safetensors
 
 
 def codes(error: ReefError | Standing) -> list[str]:
@@ -49,7 +49,10 @@ def serve_adapter(service: FakeService) -> tuple[str, str]:
     world = service.world
     foundation = world.serving
     assert foundation is not None
-    candidate = world.admitted(kind="lora", foundation=foundation)
+    contents = {"adapter_config.json": b"{}", "adapter_model.safetensors": safetensors(7)}
+    candidate = world.submit(contents, kind="lora", foundation=foundation)
+    world.admit(candidate)
+    world.checkpoint()
     world.promote(world.passed(candidate))
     world.checkpoint()
     return foundation, candidate

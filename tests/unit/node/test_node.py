@@ -16,7 +16,7 @@ from reef_release.node.vault import Vault
 from reef_release.signing.keys import Role, create_key
 from tests.fakes import FakeService, problem
 from tests.unit.node.conftest import Host, codes, serve_adapter
-from tests.world import World
+from tests.world import World, safetensors
 
 
 def stays(node: Node, host: Host, release: str | None, *expected: str) -> Standing:
@@ -630,3 +630,41 @@ def test_a_crash_while_writing_leaves_the_old_memory(
     restarted = host.node()
     restarted.start()
     moves(restarted, host, host.service.world.serving)
+
+
+# Files that no candidate may have, behind an admission that never was
+
+EVIL = {"config.json": b"{}", "model.safetensors": safetensors(9)}
+
+
+@pytest.mark.parametrize(
+    "name", ["modeling_evil.py", "weights.bin", "sub/vocab.json", "adapter_model.safetensors"]
+)
+def test_a_release_with_a_file_that_admission_refuses_is_not_even_downloaded(
+    host: Host, name: str
+) -> None:
+    world = host.service.world
+    first = world.serving
+    node = host.started()
+    candidate = world.submit(EVIL | {name: b"{}"})
+    world.admit(candidate)
+    world.checkpoint()
+    world.promote(world.passed(candidate))
+    world.checkpoint()
+    assert world.serving == candidate
+    standing = stays(node, host, first, "file-name")
+    assert name in standing.reasons[0].message
+    asked = [path for path in host.service.paths() if f"{candidate}/files/" in path]
+    assert asked == []
+    assert not (host.releases / candidate).exists()
+
+
+def test_the_honest_twin_of_such_a_release_is_served(host: Host) -> None:
+    world = host.service.world
+    node = host.started()
+    candidate = world.submit(EVIL | {"README.md": b"a card"})
+    world.admit(candidate)
+    world.checkpoint()
+    world.promote(world.passed(candidate))
+    world.checkpoint()
+    moves(node, host, candidate)

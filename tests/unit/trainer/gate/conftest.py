@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from reef_release.artifacts.schema import schema_bytes, stored_schema
+from reef_release.domain.events import FileEntry
 from reef_release.domain.gate import Gate
 from reef_release.signing.keys import Role
 from tests.gates import FakeEngines, FakeGateService
-from tests.world import World
+from tests.world import World, safetensors
 from trainer.gate.worker import GateWorker, GateWorkerConfig
 
 
@@ -58,6 +60,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     # No test here pulls the plug, and waiting for the disk would be half of their time.
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
     world = World(tmp_path / "world")
+    # A real schema, since a gate worker admits by itself.
+    contents = {"config.json": b"{}", "model.safetensors": safetensors(0)}
+    files = [
+        FileEntry(path=path, sha256=world.blobs.put_bytes_sync(data), size_bytes=len(data))
+        for path, data in contents.items()
+    ]
+    world.schema = world.blobs.put_bytes_sync(schema_bytes(stored_schema(files, world.blobs)))
     world.create_scenario()
     world.release()
     return Site(world=world, service=FakeGateService(world=world), directory=tmp_path)

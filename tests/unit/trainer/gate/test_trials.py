@@ -84,11 +84,13 @@ def test_a_candidate_is_decided_after_the_incumbent_can_be_loaded_again(
 
 
 def test_a_trial_that_errored_keeps_its_task_and_its_seed(site: Site, candidate: str) -> None:
+    # A canary that is none of the tasks, whatever is drawn.
+    site.world.change_policy(canaries=["Say a number."])
     failures = iter([TimedOut("slow"), RuntimeError("once")])
     asked = []
 
     def script(question: str) -> str:
-        if question != "What is 2 + 2?":  # the canary
+        if question != "Say a number.":
             asked.append(question)
             failure = next(failures, None)
             if failure is not None:
