@@ -120,7 +120,7 @@ async def test_what_a_suspended_judge_says_feeds_no_batch(small: Story) -> None:
     await small.post("judge", small.path("judge", "probes"), probe)
     await judged_turn(small)
     assert await refusals(small) == ["judge-suspended"]
-    assert (await signal(small))["waiting"]["samples"] == 1
+    await until(lambda: signal(small), lambda view: view["waiting"]["samples"] == 1)
     await small.post("judge", small.path("judge", "probes"), {**probe, "right": 20})
     await judged_turn(small)
     assert await until(lambda: claim_batch(small)) is not None
