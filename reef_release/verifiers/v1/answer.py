@@ -7,11 +7,15 @@ Order of evidence, strongest first:
    the reply takes it back ("wait, that is wrong") or calculates on with it; otherwise the reply
    hedges and does not pass, whichever of its answers is right.
 2. A correction after the last claim ("Actually it is 20") replaces it.
-3. Without a claim, the prose (`prose`): a concluding sentence, then the last sentence.
+3. Without a claim, the prose (`prose`): a concluding sentence, then the last sentence. What
+   follows it may correct it just so.
+4. Whatever the evidence, a guess ("possibly 18"), a bound ("at least 18"), another case ("if she
+   had one more") and an answer beside which another is offered are no answer (`qualifiers`).
 
 What comes after a claim (small talk, a check, a question, another problem) does not count, and
 numbers on the way never do. Comparison is exact; units are not compared; see `numerals.same` for
-percentages. The reply is data: nothing that it says about itself has any effect.
+percentages and `_counted` for dozens. The reply is data: nothing
+that it says about itself has any effect.
 """
 
 from __future__ import annotations
@@ -28,8 +32,14 @@ from reef_release.verifiers.v1.arithmetic import runs
 from reef_release.verifiers.v1.claims import MAX_CLAIMS, Claim, explicit_claims
 from reef_release.verifiers.v1.numerals import Number, same
 from reef_release.verifiers.v1.prose import CHECKING, conclude
-from reef_release.verifiers.v1.revision import alternative_after, correction_after, taken_back
-from reef_release.verifiers.v1.slot import read_slot
+from reef_release.verifiers.v1.qualifiers import guessed
+from reef_release.verifiers.v1.revision import (
+    alternative_after,
+    correction_after,
+    other_result_after,
+    taken_back,
+)
+from reef_release.verifiers.v1.slot import read_slot, sentence_end
 from reef_release.verifiers.v1.text import MAX_REPLY_CHARS, clip, plain, visible
 from reef_release.verifiers.v1.tokens import tokenize
 
@@ -49,7 +59,10 @@ _NEXT_PROBLEM = re.compile(
     r"|Instruction)(?: ?[0-9]{1,3})? ?:",
     re.I,
 )
+_OVERRIDE = re.compile("[\u202d\u202e]")
+_OVERRIDE_TAG = re.compile(r"<\s*bdo\b|unicode-bidi", re.I)
 _REACH_CHARS = 5_000
+_WORK_CHARS = 50_000
 _MAX_PROBLEMS = 20
 
 
@@ -58,6 +71,8 @@ def read_final_answer(reply: str) -> FinalAnswer:
     if len(reply) > MAX_REPLY_CHARS:
         return _unclear("", f"the reply is longer than {MAX_REPLY_CHARS:,} characters")
     text = plain(visible(reply))
+    if _OVERRIDE.search(text) or _OVERRIDE_TAG.search(reply):
+        return _unclear("", "the reply overrides the direction in which its characters are shown")
     if not text.strip():
         return _unclear("", "the reply has no visible text")
     claims = explicit_claims(text)
@@ -68,11 +83,19 @@ def read_final_answer(reply: str) -> FinalAnswer:
     firm = [claim for claim in claims if not claim.tentative] or claims
     if firm:
         return _from_claims(text, firm)
+    return _from_prose(text)
+
+
+def _from_prose(text: str) -> FinalAnswer:
     conclusion = conclude(text)
     if conclusion.number is None:
         quote = clip(conclusion.sentence)
         return _unclear(quote, "no single final answer can be made out at the end of the reply")
-    return FinalAnswer(number=conclusion.number, quote=clip(conclusion.sentence))
+    quote = clip(conclusion.sentence)
+    end = text.rfind(conclusion.sentence) + len(conclusion.sentence)
+    if guessed(text, end - len(conclusion.sentence), end):
+        return _unclear(quote, "the reply only guesses")
+    return _unless_revised(text, end, conclusion.number, quote)
 
 
 def _unclear(quote: str, problem: str) -> FinalAnswer:
@@ -106,11 +129,9 @@ def _works_on(text: str, claim: Claim) -> bool:
 
 def _from_claims(text: str, firm: Sequence[Claim]) -> FinalAnswer:
     last = firm[-1]
-    corrected = correction_after(text, last.end)
+    corrected = _corrected(text, last.end)
     if corrected is not None:
-        slot, wording = corrected
-        problem = "" if slot.number else "the answer is taken back and no other one replaces it"
-        return FinalAnswer(number=slot.number, quote=wording, problem=problem)
+        return corrected
     if last.number is None:
         return _unclear(_quote(text, last), "several answers are offered where one is expected")
     for claim in firm[:-1]:
@@ -118,10 +139,28 @@ def _from_claims(text: str, firm: Sequence[Claim]) -> FinalAnswer:
         if not agrees and not _superseded(text, claim, last):
             quote = f"{_quote(text, claim)} / {_quote(text, last)}"
             return _unclear(clip(quote), "the reply states different final answers")
-    rival = alternative_after(text, last.end, last.number)
+    if guessed(text, last.start, sentence_end(text, last.end)):
+        return _unclear(_quote(text, last), "the reply only guesses")
+    return _unless_revised(text, last.end, last.number, _quote(text, last))
+
+
+def _unless_revised(text: str, end: int, number: Number, quote: str) -> FinalAnswer:
+    corrected = _corrected(text, end)
+    if corrected is not None:
+        return corrected
+    rival = alternative_after(text, end, number) or other_result_after(text, end, number)
     if rival is not None:
         return _unclear(rival, "another answer is offered after the final one")
-    return FinalAnswer(number=last.number, quote=_quote(text, last))
+    return FinalAnswer(number=number, quote=quote)
+
+
+def _corrected(text: str, end: int) -> FinalAnswer | None:
+    corrected = correction_after(text, end)
+    if corrected is None:
+        return None
+    slot, wording = corrected
+    problem = "" if slot.number else "the answer is taken back and no other one replaces it"
+    return FinalAnswer(number=slot.number, quote=wording, problem=problem)
 
 
 def _superseded(text: str, claim: Claim, last: Claim) -> bool:
@@ -143,9 +182,21 @@ def _check(reply: str, answer: str) -> Check:
         why = f"No final answer counts: {final.problem}."
         return Check(passed=False, found=final.quote, why=why)
     found = f"{_shown(final.number)} in {final.quote!r}"
-    if same(final.number, expected):
+    if same(_counted(reply, final.number, expected), expected):
         return Check(passed=True, found=found, why="The final answer is the right one.")
     return Check(passed=False, found=found, why="The final answer is not the right one.")
+
+
+def _counted(reply: str, number: Number, expected: Number) -> Number:
+    # "18 dozen" is 216 things, unless dozens are what is asked for: the task's answer or the
+    # reply's own work ("60 / 12 = 5 dozen") says so.
+    if number.kind != "dozen" or expected.kind == "dozen" or number.also is None:
+        return number
+    tokens = tokenize(plain(visible(reply))[:_WORK_CHARS])
+    sides = (side for run in runs(tokens) for side in run.sides)
+    if any(side.operators and side.value == number.value for side in sides):
+        return number
+    return Number(value=number.also)
 
 
 def _expected(answer: str) -> Number:

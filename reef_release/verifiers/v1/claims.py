@@ -13,7 +13,9 @@ from collections.abc import Iterator
 import msgspec
 
 from reef_release.verifiers.v1.arithmetic import runs
+from reef_release.verifiers.v1.languages import FOREIGN_MARKER
 from reef_release.verifiers.v1.numerals import Number
+from reef_release.verifiers.v1.qualifiers import RIVAL_KEY, factorial_at, supposed
 from reef_release.verifiers.v1.slot import Slot, competes_before, read_slot, sentence_end
 from reef_release.verifiers.v1.tokens import tokenize
 
@@ -50,6 +52,7 @@ _MARKERS = re.compile(
     r"(?P<hash>\#{4,6}[ \t]*(?=[-+$€£(*_\s.0-9]|\\boxed|[a-z]))"
     r"|(?P<box>\\(?:boxed|fbox|framebox)\b)"
     r"|(?P<label>(?:^|(?<=\n)|(?<=[.!?>,;/0-9)] ))[ ]*(?:A ?:|(?:Ans|ANS|ans)\.? ?[:=]))"
+    rf"|(?P<foreign>(?:{FOREIGN_MARKER}))"
     r"|(?P<word>(?:(?<![A-Za-z0-9])[Aa]nswers?|(?<=final)Answer|\bANSWERS?)\b)",
 )
 _LINK = re.compile(
@@ -83,6 +86,9 @@ _FOREIGN = re.compile(
     re.I,
 )
 _CONDITIONAL = re.compile(r"\b(?:if|suppose|assuming|imagine|unless)\b", re.I)
+_SENTENCE_START = re.compile(r"[.!?]\s|\n")
+_RIVAL_KEY = re.compile(rf"{RIVAL_KEY} ?: ?\"?[-$]{{0,2}}[0-9]", re.I)
+_GUESS = re.compile("could|might|may|can", re.I)
 _TITLE = re.compile(r"\s*(?:the\s+)?(?:final|correct)?\s*$", re.I)
 _NUMBERED_HEADING = re.compile(r" *[0-9]{1,2}[.):] +(?=[A-Za-z])")
 _INSTEAD = re.compile(r"\b(?:but(?: rather)?|instead|it(?:'s| is)|rather)\b[,:]?\s*", re.I)
@@ -111,17 +117,28 @@ def _claims_at(text: str, marker: re.Match[str]) -> Iterator[Claim]:
         yield from _boxed(text, start, marker.end())
     elif marker["word"]:
         yield from _around_word(text, marker)
+    elif marker["foreign"]:
+        if text[sentence_end(text, start) :][:1] != "?":
+            yield from _claim(text, start, read_slot(text, marker.end()))
     elif marker["label"]:
         yield from _claim(text, start, read_slot(text, marker.end()), label=True)
     elif not (_NUMBERED_HEADING.match(text, marker.end()) and re.search(r"#### *1[.):] ", text)):
-        yield from _claim(text, start, read_slot(text, marker.end()))
+        yield from _claim(text, start, _bare(text, read_slot(text, marker.end())))
+
+
+def _bare(text: str, slot: Slot) -> Slot:
+    """*slot*, of which the number is the whole: "!" behind it is a factorial, not a cheer."""
+    if slot.number is not None and factorial_at(text, slot.end):
+        return Slot(number=None, several=True, end=slot.end)
+    return slot
 
 
 def _claim(
     text: str, start: int, slot: Slot, *, tentative: bool = False, label: bool = False
 ) -> Iterator[Claim]:
     number, several = slot.number, slot.several
-    if number is not None and competes_before(text, start, number):
+    keyed = _RIVAL_KEY.search(text, max(text.rfind("\n", 0, start) + 1, start - 400), start)
+    if number is not None and (keyed or competes_before(text, start, number)):
         number, several = None, True
     if number is not None or several:
         yield Claim(
@@ -145,7 +162,7 @@ def _boxed(text: str, start: int, brace: int) -> Iterator[Claim]:
         depth += (text[end] == "{") - (text[end] == "}")
         end += 1
     close = end - 1 if depth == 0 else sentence_end(text, opened.end())
-    slot = read_slot(text, opened.end(), close)
+    slot = _bare(text, read_slot(text, opened.end(), close))
     if slot.number is None and not slot.several:
         slot = _only_number(text, opened.end(), close)
     if slot.number is not None:
@@ -180,6 +197,13 @@ def _around_word(text: str, marker: re.Match[str]) -> Iterator[Claim]:
     end = sentence_end(text, link.end())
     if text[end : end + 1] == "?" and not link["separator"]:
         return
+    slot = read_slot(text, link.end())
+    sentence = _SENTENCE_START.split(text[max(0, clause - 120) : link.end()])[-1]
+    guess = _GUESS.match(link["tentative"] or "")
+    if not slot.calculated and (guess or supposed(sentence)):
+        return  # "if she had one more, the answer is 13"
+    if text[slot.end : slot.end + 2] == "!$":
+        slot = _bare(text, slot)
     if link["negated"]:
         instead = _INSTEAD.search(text, link.end(), end)
         if instead:
@@ -190,7 +214,7 @@ def _around_word(text: str, marker: re.Match[str]) -> Iterator[Claim]:
     yield from _claim(
         text,
         start,
-        read_slot(text, link.end()),
+        slot,
         tentative=bool(link["tentative"] or _CONDITIONAL.search(lead)),
         label=bool(link["separator"]),
     )

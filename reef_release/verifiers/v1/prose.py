@@ -16,6 +16,7 @@ import msgspec
 
 from reef_release.verifiers.v1.claims import GRADER
 from reef_release.verifiers.v1.numerals import Number, same
+from reef_release.verifiers.v1.qualifiers import bounded_before, supposed
 from reef_release.verifiers.v1.sentence import numbers_in, settle
 from reef_release.verifiers.v1.text import sentences
 
@@ -62,6 +63,7 @@ _BECAUSE = re.compile(r"\W*(?:(?:this|that|it) is |that's |it's )?because\b", re
 _EXPLAINING = re.compile(
     r"\W*(?:explanation|reasoning|reason|here(?:'s| is) (?:why|how)|how|why|work|steps?)\b", re.I
 )
+_FACTORIAL = re.compile(r"\W*(?:[A-Za-z]\w{0,9} ?= ?)?[0-9][0-9,]{0,40}!\W*")
 _POSSIBLE = re.compile(
     r"\b(?:could|might|may|can) (?:also )?be\b|\b(?:maybe|perhaps|possibly)\b", re.I
 )
@@ -69,6 +71,13 @@ _POSSIBLE = re.compile(
 
 def conclude(text: str) -> Conclusion:
     """The number that plain *text* comes to, if it comes to exactly one."""
+    found = _conclude(text)
+    if found.number is not None and _doubtful(text, found.sentence, found.number):
+        return Conclusion(number=None, sentence=found.sentence)
+    return found
+
+
+def _conclude(text: str) -> Conclusion:
     kept = [part[-_SENTENCE_CHARS:] for part in _about_the_result(sentences(text[-_TAIL_CHARS:]))]
     latest: Number | None = None  # result of the last calculation so far
     concluding = last = Conclusion(number=None, sentence=kept[-1] if kept else "")
@@ -99,6 +108,19 @@ def conclude(text: str) -> Conclusion:
     agrees = concluding.number and latest and same(concluding.number, latest)
     contested = last.number and latest and same(last.number, latest)
     return concluding if alone or (agrees and not contested) else last
+
+
+def _doubtful(text: str, sentence: str, number: Number) -> bool:
+    """Whether *sentence* does not state *number* as the answer, whatever it says of it."""
+    if "=" not in sentence and supposed(sentence):
+        return True
+    if _FACTORIAL.fullmatch(sentence):
+        # A factorial, unless the work before it came to the number itself: "9 * 2 = 18\n18!".
+        work = numbers_in(text[-_TAIL_CHARS:].rpartition(sentence)[0][-_SENTENCE_CHARS:])
+        return not any(run.stated and same(run.stated, number) for run in work)
+    stated = [run for run in numbers_in(sentence) if run.stated and same(run.stated, number)]
+    bare = bool(stated) and len(stated[-1].sides) == 1
+    return bare and bounded_before(sentence[: stated[-1].start])
 
 
 def _about_the_result(everything: Sequence[str]) -> list[str]:

@@ -21,7 +21,8 @@ __all__ = ["numbers_in", "settle"]
 
 _SHORT_WORDS = 3
 _DENIED_BEFORE = re.compile(
-    r"(?:\b(?:not|cannot|never|nor|than|root of|sqrt)|n't|√)[\s({]*"
+    r"(?:\b(?:not|cannot|never|nor|than|root of|sqrt|nicht|keine|no (?:es|son)|não (?:é|são)"
+    r"|n'(?:est|ont) pas|non (?:è|sono)|не|nie jest|niet)|n't|√|不是|不为)[\s({]*"
     r"(?:the |be |to be |just )?[$€£]?$",
     re.I,
 )

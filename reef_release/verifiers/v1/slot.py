@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from reef_release.verifiers.v1.arithmetic import after_units, run_at, runs
+from reef_release.verifiers.v1.arithmetic import run_at, runs
 from reef_release.verifiers.v1.calculation import Run, contradicts
 from reef_release.verifiers.v1.numerals import Number, measured, same
+from reef_release.verifiers.v1.qualifiers import BOUND, RIVAL_KEY, offers_another, qualified_after
+from reef_release.verifiers.v1.rivals import agrees, joined_to_another, second_unknown
 from reef_release.verifiers.v1.tokens import Kind, Token, tokenize
 
 __all__ = ["SLOT_CHARS", "Slot", "competes_before", "read_slot", "sentence_end"]
@@ -40,7 +42,7 @@ _FILLER = re.compile(
     r"[\s*_`\"':=>→{\[#~≈|,]+|\((?=\s*[A-Za-z])|[$€£¥₹₽₩](?=\s*[^\s])"
     r"|(?:(?:approximately|approx|about|around|roughly|nearly|exactly|precisely|simply|just|only|"
     r"indeed|clearly|therefore|thus|hence|then|also|now|so|probably|likely|equals?|equal to|is|"
-    r"given by|at least|at most|found to be|a total of|the number|the value|the amount|"
+    r"given by|found to be|a total of|the number|the value|the amount|"
     r"it is|it's|they are|that is|that's|there are|there is|we get|i get|you get)\b(?:\s*,)?)"
     r"|\(?[A-Ha-h][).:]\s+(?=[-$(]*[0-9])"
     r"|[A-Za-z][A-Za-z_' ]{0,40}=\s*(?=[-+$€£(. ]*[0-9])",
@@ -54,14 +56,13 @@ _CHOICE = re.compile(
 )
 _OR = re.compile(
     r"\b(?:or|and/or|alternatively|otherwise|maybe|perhaps|possibly|could (?:also )?be"
-    r"|might (?:also )?be|may (?:also )?be|else)\b|±",
+    r"|might (?:also )?be|may (?:also )?be|else|unless|if not|failing that|aka|alternative)\b|±"
+    rf"|{RIVAL_KEY}",
     re.I,
 )
 _WORD_REST = re.compile(r"[0-9A-Za-z.,_]{0,1100}")
-_JOINTS = frozenset({",", ";", "/", "-", ".", "and", "also", "to", "through", "or"})
 _POWERS = frozenset({"squared", "cubed", "factorial"})
 _VARIABLES = frozenset("xyzni")
-_CUTS = frozenset({",", ";", ".", "!", "?", ":", "and", "or", "but"})
 _BARE_LINE_WORDS = 2
 
 
@@ -101,7 +102,14 @@ def read_slot(text: str, start: int, end: int | None = None) -> Slot:
         return nothing
     number, index = _with_smaller_unit(number, tokens, index)
     stop = tokens[index - 1].end
-    several = _rivals(text, tokens, index, number) or _next_line_rival(text, stop, end, number)
+    if qualified_after(text, stop, end):
+        return Slot(number=None, several=True, end=stop)
+    several = (
+        _rivals(text, tokens, index, number)
+        or _next_line_rival(text, stop, end, number)
+        or (number.kind != "measure" and offers_another(text, stop, end))
+        or second_unknown(text, start, begin, stop, number)
+    )
     calculated = any(side.operators and side.number is None for side in run.sides)
     return Slot(
         number=None if several else number, several=several, end=stop, calculated=calculated
@@ -127,7 +135,7 @@ def _skip_blank_lines(text: str, start: int) -> int:
 
 def _skip_filler(text: str, start: int, end: int) -> tuple[int, bool]:
     for _ in range(10):
-        if _CHOICE.match(text, start, end):
+        if _CHOICE.match(text, start, end) or BOUND.match(text, start, end):
             return start, True
         filler = _FILLER.match(text, start, end)
         if filler is None or filler.end() == start:
@@ -181,45 +189,14 @@ def _rivals(text: str, tokens: Sequence[Token], index: int, number: Number) -> b
     if index >= len(tokens):
         return False
     start, end = tokens[index - 1].end, tokens[-1].end
-    if _joined_to_another(tokens, index, number):
+    if joined_to_another(tokens, index, number):
         return True
     for mark in _OR.finditer(text, start, end):
         for run in runs([t for t in tokens if t.start >= mark.end()], verbs=False):
-            if run.start - mark.end() <= 30 and not _agrees(run, number):
+            if run.start - mark.end() <= 30 and not agrees(run, number):
                 return True
             break
     return False
-
-
-def _joined_to_another(tokens: Sequence[Token], index: int, number: Number) -> bool:
-    # "17 18", "17, 18", "17 apples and 18", "17 to 18"; but not "18, 2 more than before".
-    begin = index
-    index = after_units(tokens, index)
-    united = index > begin
-    joints: list[str] = []
-    while index < len(tokens) and tokens[index].text in _JOINTS and len(joints) < 4:
-        joints.append(tokens[index].text)
-        index += 1
-    if index >= len(tokens) or (united and not joints):
-        return False
-    if tokens[index].kind is Kind.BAD:
-        return True
-    found = run_at(tokens, index, verbs=False) if tokens[index].number else None
-    if found is None or _agrees(found[0], number):
-        return False
-    following = tokens[index].number
-    if not joints and following is not None and following.word:
-        return False  # "92000 four years later"
-    after = after_units(tokens, found[1])
-    closed = after >= len(tokens) or tokens[after].text in _CUTS
-    return closed or not joints or bool({"-", "to", "or"} & {*joints})
-
-
-def _agrees(run: Run, number: Number) -> bool:
-    stated = run.stated
-    if stated is not None:
-        return same(stated, number)
-    return any(side.value == number.value for side in run.sides)
 
 
 def _next_line_rival(text: str, stop: int, end: int, number: Number) -> bool:

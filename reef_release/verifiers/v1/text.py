@@ -26,7 +26,7 @@ _REASONING_END = re.compile(
 _REASONING_START = re.compile(rf"<\s*{_REASONING}\s*>|\[THINK\]", re.I)
 
 _SPACES = [0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000, *b"\t\v\f"]
-_INVISIBLE = [0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065)]
+_INVISIBLE = [0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202D), *range(0x2060, 0x2065)]
 _INVISIBLE += [0xFE0E, 0xFE0F, 0xFEFF]
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
@@ -50,6 +50,7 @@ _CHARACTERS: dict[int, str] = {
         for i in range(10)
     },
     **{ord(char): f" {fraction}" for char, fraction in _VULGAR.items()},
+    ord("。"): ". ",
     ord("…"): "...",
     ord("∴"): "therefore ",
     ord("ſ"): "s",  # these four equal ASCII letters when case is ignored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,13 +126,21 @@ class School:
         return [data for data in found if all(data[name] == fields[name] for name in fields)]
 
 
+@contextmanager
+def running(directory: Path, postgres: Server) -> Iterator[ServerProcess]:
+    """A server process with a database of its own."""
+    with (
+        postgres.database() as database,
+        ServerProcess(Site(home=directory / "home", database=database)) as server,
+    ):
+        yield server
+
+
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterator[ServerProcess]:
     """A server process for all tests here."""
-    with ExitStack() as stack:
-        database = stack.enter_context(postgres.database())
-        site = Site(home=tmp_path_factory.mktemp("gate") / "home", database=database)
-        yield stack.enter_context(ServerProcess(site))
+    with running(tmp_path_factory.mktemp("gate"), postgres) as server:
+        yield server
 
 
 @pytest.fixture(scope="package")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from reef_release.errors import Refused
 from reef_release.tokens import TokenRole
 from reef_release.wire import Due, GateAssignment, TrialReply, TrialRequest
+from tests.databases import Server
 from tests.integration.api.server import ServerProcess
-from tests.integration.gate.conftest import School
+from tests.integration.gate.conftest import School, running
 from tests.integration.gate.test_interruptions import run_until_something_ended
 from trainer.tiny.degrade import random_weights
 from trainer.tiny.problems import draw_many
@@ -45,6 +47,13 @@ def intrude(school: School, count: int) -> None:
                 break
             request = made_up(assignment, due)
             due = client.post_trial(school.scenario, assignment.opened.gate_id, request).due
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterator[ServerProcess]:
+    """A server of its own: an audit with weights finds made-up replies out."""
+    with running(tmp_path_factory.mktemp("intruder"), postgres) as server:
+        yield server
 
 
 @pytest.fixture

@@ -35,6 +35,13 @@ _UNITS = {
     "vulgar fractions": "½",
     "number words": "one hundred ",
     "list items": ". 1) ",
+    "results": ". The result is 25",
+    "keys": '"other',
+    "conditions": "if it had ",
+    "guesses": "maybe it is ",
+    "other tongues": "答案是",
+    "joined words": " oder",
+    "recounts": "recounting it again ",
     "small talk": "Have a nice day. ",
 }
 
