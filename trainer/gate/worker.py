@@ -17,12 +17,12 @@ from pathlib import Path
 import structlog
 
 from reef_release.client import ReefClient
+from reef_release.client.lease import Heartbeat
 from reef_release.errors import Conflict, NotFound, ReefError
 from reef_release.signing.keys import SigningKey
 from reef_release.wire import GateAssignment
 from trainer.gate.assignment import known_gate
 from trainer.gate.journal import Journal
-from trainer.gate.lease import Heartbeat
 from trainer.gate.models import Loader, MachineTrouble, ModelCache, transformers_loader
 from trainer.gate.run import GateRun
 
