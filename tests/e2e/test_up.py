@@ -91,6 +91,32 @@ def test_up_serves_the_origin_stops_cleanly_and_comes_back_where_it_was(home: Pa
         assert second.stop() == 0
 
 
+def test_what_up_started_ends_when_up_is_killed_and_up_comes_back(home: Path) -> None:
+    first = Up(home)
+    url = first.found(r"runs at (http://\S+)")
+    first.process.kill()
+    first.process.wait()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            httpx.get(f"{url}/healthz", timeout=5)
+        except httpx.HTTPError:
+            break
+        time.sleep(0.2)
+    else:
+        raise AssertionError("the service outlived the program that started it")
+
+    second = Up(home)
+    try:
+        again = second.found(r"runs at (http://\S+)")
+        view = httpx.get(
+            f"{again}/reef/scenarios/homework", headers=_operator(home), timeout=10
+        ).json()
+        assert len(view["gates"]) == 1
+    finally:
+        assert second.stop() == 0, second.output.read_text("utf-8")
+
+
 def _ask(engine: str) -> dict[str, list[dict[str, dict[str, str]]]]:
     deadline = time.monotonic() + _START_S
     question = {"role": "user", "content": "How many apples are 3 apples and 4 apples?"}
