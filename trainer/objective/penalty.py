@@ -1,0 +1,46 @@
+"""Estimators of the KL divergence of the policy from a reference, per sampled token.
+
+Source: John Schulman, "Approximating KL Divergence", http://joschu.net/blog/kl-approx.html. For
+tokens x sampled from the policy q, and a reference p with log r = log p(x) - log q(x):
+k1 = -log r (no bias, much variance), k2 = (log r)^2 / 2 (some bias, little variance),
+k3 = r - 1 - log r (no bias, little variance, never negative).
+
+Differentiated as a loss, k2 gives the gradient of the reverse KL; k1 gives one that is zero on
+average and only adds noise, k3 that of the forward KL (see arXiv 2506.09477). All three are
+offered because recipes name them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+__all__ = ["kl_estimate"]
+
+
+def kl_estimate(
+    logprobs: Tensor,
+    reference_logprobs: Tensor,
+    mask: Tensor,
+    kind: Literal["k1", "k2", "k3"],
+    *,
+    bound: float,
+) -> Tensor:
+    """The estimate per token, [B, T], in nats; 0 where masked.
+
+    `logprobs` (policy) and `reference_logprobs` are [B, T], in nats, of the sampled tokens;
+    `mask` is boolean, [B, T]. log r is clamped to plus and minus `bound`. No gradient flows to
+    the reference.
+    """
+    current = torch.where(mask, logprobs, 0.0)
+    reference = torch.where(mask, reference_logprobs.detach(), 0.0)
+    log_r = (reference - current).clamp(-bound, bound)
+    if kind == "k1":
+        estimate = -log_r
+    elif kind == "k2":
+        estimate = log_r.square() / 2
+    else:
+        estimate = torch.expm1(log_r) - log_r
+    return torch.where(mask, estimate, 0.0)
