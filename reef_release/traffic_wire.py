@@ -200,7 +200,8 @@ class SignalView(_View, frozen=True, kw_only=True):
 class BatchSampleView(_View, frozen=True, kw_only=True):
     """One sample: the request and reply that are trained, the verdict, and the hints.
 
-    `policy`, `distillation` and `hinted` say which terms of the objective it feeds.
+    `policy`, `distillation` and `hinted` say which terms of the objective it feeds. The
+    log-probabilities are those at `temperature` (null: 1.0).
     """
 
     turn_id: str
@@ -211,6 +212,7 @@ class BatchSampleView(_View, frozen=True, kw_only=True):
     prompt_token_ids: list[int]
     token_ids: list[int]
     logprobs: list[float]
+    temperature: float | None = None
     score: int
     hints: list[str]
     policy: bool

@@ -206,16 +206,14 @@ def test_a_reply_of_one_token_is_a_batch_too(tokens: Tokens) -> None:
     assert found == pytest.approx(policy + distillation, rel=1e-12)
 
 
-def test_log_probabilities_are_of_the_whole_vocabulary_at_each_samples_temperature() -> None:
+def test_log_probabilities_are_of_the_whole_vocabulary_at_the_temperature() -> None:
     generator = torch.Generator().manual_seed(7)
     logits = torch.randn(2, 3, 11, generator=generator, dtype=DOUBLE) * 3
     ids = torch.randint(0, 11, (2, 3, 5), generator=generator)
-    temperatures = torch.tensor([0.7, 1.0], dtype=DOUBLE)
-    found = logprobs_at(logits, ids, temperatures)
-    spread = entropies(logits, temperatures)
+    found, spread = logprobs_at(logits / 0.7, ids), entropies(logits / 0.7)
     for b in range(2):
         for t in range(3):
-            wanted = reference.log_softmax(logits[b, t].tolist(), temperatures[b].item())
+            wanted = reference.log_softmax(logits[b, t].tolist(), 0.7)
             assert found[b, t].tolist() == pytest.approx([wanted[i] for i in ids[b, t].tolist()])
             entropy = -sum(math.exp(value) * value for value in wanted)
             assert spread[b, t].item() == pytest.approx(entropy)
