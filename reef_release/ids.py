@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 import uuid
 
-__all__ = ["uuid7"]
+__all__ = ["derived_uuid7", "uuid7"]
 
 
 def uuid7() -> str:
     """A new UUIDv7 in its canonical text form: 48 bits of Unix milliseconds, 74 random bits."""
-    value = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    return _uuid7(time.time_ns() // 1_000_000, secrets.randbits(80))
+
+
+def derived_uuid7(of: str, *names: str) -> str:
+    """The UUIDv7 that follows from *names*, with the time of the UUIDv7 *of*.
+
+    So that what is sent twice has one id. Raises `ValueError` when *of* is no UUID.
+    """
+    digest = hashlib.sha256("\0".join((of, *names)).encode()).digest()
+    return _uuid7(uuid.UUID(of).int >> 80, int.from_bytes(digest[:10], "big"))
+
+
+def _uuid7(milliseconds: int, bits: int) -> str:
+    value = milliseconds << 80 | bits
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return str(uuid.UUID(int=value))

@@ -166,10 +166,17 @@ class HourView(_View, frozen=True, kw_only=True):
     judging_failed: int = 0
     refused: dict[str, int] = {}
     batched: int = 0
+    skipped: int = 0
+    completed: int = 0
+    trained: int = 0
 
 
 class OpenView(_View, frozen=True, kw_only=True):
-    """What waits at this moment."""
+    """What waits at this moment.
+
+    Of the `batches` that are not trained yet some are `claimed`, and of those some in `training`;
+    the `completed` ones are trained and wait for a release.
+    """
 
     sessions: int
     to_correlate: int
@@ -177,6 +184,8 @@ class OpenView(_View, frozen=True, kw_only=True):
     samples: int
     batches: int
     claimed: int
+    training: int = 0
+    completed: int = 0
 
 
 class SignalView(_View, frozen=True, kw_only=True):

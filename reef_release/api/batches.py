@@ -7,11 +7,12 @@ import asyncio
 from reef_release.api.batching import release_lag
 from reef_release.api.bodies import next_state_of, read_body
 from reef_release.api.service import Service
+from reef_release.api.training import held_batch
 from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.judging import Judgment, sample_terms
 from reef_release.domain.state import Scenario
-from reef_release.domain.traffic.records import Batch
+from reef_release.domain.traffic.batch_records import Batch
 from reef_release.errors import Conflict, Refused
 from reef_release.ids import uuid7
 from reef_release.log import Appended
@@ -66,13 +67,22 @@ async def renew_batch(service: Service, trainer: Principal, lease_id: str) -> bo
 
 
 async def give_back(
-    service: Service, actor: str, scenario: Scenario, batch_id: str, lease_id: str
+    service: Service, trainer: Principal, scenario: Scenario, batch_id: str, lease_id: str
 ) -> tuple[Appended, str]:
-    """End a claim without training. Raises `NotFound`, and `Conflict` for another lease."""
+    """End a claim without training, or give up the line that the batch was trained in.
+
+    Raises `NotFound`, `Forbidden`, and `Conflict` for another lease or while a candidate of the
+    line may still be promoted.
+    """
+    batch = held_batch(scenario, trainer, batch_id, lease_id)
     return await service.commands.append(
-        actor,
+        trainer.name,
         scenario.name,
-        ev.BatchReleased(batch_id=batch_id, lease_id=lease_id, reason="failed"),
+        ev.BatchReleased(
+            batch_id=batch_id,
+            lease_id=lease_id,
+            reason="failed" if batch.trained is None else "abandoned",
+        ),
     )
 
 

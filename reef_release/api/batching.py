@@ -1,8 +1,8 @@
 """Batches form by themselves from judged turns of the release served, as the log allows.
 
 Each sample that may not be trained is refused with an event; a claim that its trainer let lapse
-is released with an event; a batch whose release is served no more is dissolved. Two services that
-do the same append one event.
+is released with an event; a batch whose release is served no more, or whose training came to
+nothing, is dissolved. Two services that do the same append one event.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from reef_release.artifacts.errors import BlobCorrupt, BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
 from reef_release.domain.state import Scenario
+from reef_release.domain.traffic.lines import abandoned_batches
 from reef_release.domain.traffic.records import Judged, Turn
 from reef_release.errors import ReefError
 from reef_release.projections.live import LiveState
@@ -82,7 +83,8 @@ class Batching:
         well = True
         for scenario in list(self._live.state.scenarios.values()):
             try:
-                for data in list(self._over(scenario)):
+                over = [*self._over(scenario), *abandoned_batches(self._live.state, scenario)]
+                for data in over:
                     await self._append(scenario.name, data)
                 if any(scenario.pointers.values()):
                     await self._form(scenario)
@@ -121,7 +123,7 @@ class Batching:
             if judged.judge_id in traffic.suspended and not judged.by_suspended:
                 continue  # it waits for its judge to be trusted again
             target = traffic.turns[judged.target]
-            reason = self._refusal(scenario, judged, target, taken)
+            reason = self._refusal(scenario, turn_id, judged, target, taken)
             reason = reason or await self._body_refusal(scenario, turn_id, target)
             if reason is not None:
                 refused = ev.SampleRefused(turn_id=turn_id, target=target.turn_id, reason=reason)
@@ -149,8 +151,10 @@ class Batching:
         return None
 
     def _refusal(
-        self, scenario: Scenario, judged: Judged, target: Turn, taken: set[str]
+        self, scenario: Scenario, turn_id: str, judged: Judged, target: Turn, taken: set[str]
     ) -> str | None:
+        if scenario.traffic.turns[turn_id].quarantined:
+            return "quarantined"
         if judged.by_suspended:
             return "judge-suspended"
         if target.token_fault is not None:

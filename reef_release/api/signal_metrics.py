@@ -22,6 +22,9 @@ _PLAIN = (
     "neutral",
     "judging_failed",
     "batched",
+    "skipped",
+    "completed",
+    "trained",
 )
 
 
@@ -65,6 +68,7 @@ def signal_gauges(state: State, signal: SignalHealth) -> list[GaugeMetricFamily]
             ("judge", traffic.to_judge),
             ("batch", traffic.samples),
             ("trainer", traffic.open_batches),
+            ("release", traffic.unsettled),
         ):
             waiting.add_metric([name, what], len(open_ones))
     return [calls, bound, unbound, refused, waiting, alarm]

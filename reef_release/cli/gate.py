@@ -33,6 +33,14 @@ def worker(
     models: Annotated[
         Path | None, typer.Option("--models", help="Cache of weights; default HOME/gate.")
     ] = None,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--engine",
+            help="Address of an engine of this worker's own; twice for one each of candidate and "
+            "incumbent; by default both run in this process.",
+        ),
+    ] = None,
     threads: Annotated[int, typer.Option("--threads", help="Torch threads.")] = 1,
     trial_timeout: Annotated[
         float,
@@ -60,7 +68,10 @@ def worker(
             "--trial-timeout": trial_timeout,
             "--token-file": token_file,
         },
-        flags=["--once"] if once else [],
+        flags=[
+            *(part for each in engine or () for part in ("--engine", each)),
+            *(["--once"] if once else []),
+        ],
     )
 
 

@@ -11,6 +11,7 @@ from reef_release.traffic_wire import HourView, SignalView
 __all__ = ["bar", "show_signal"]
 
 _BAR_WIDTH = 30
+_ALWAYS = ("calls", "main calls", "judged", "batched", "trained into a release")
 
 
 def bar(count: int, total: int) -> str:
@@ -46,7 +47,7 @@ def show_signal(view: SignalView) -> None:
         most = max(hour.calls for hour in view.hours)
         print_table(
             "By hour",
-            ["hour", "calls", "bound", "judged", "batched", ""],
+            ["hour", "calls", "bound", "judged", "batched", "trained", ""],
             [
                 [
                     hour.hour,
@@ -54,6 +55,7 @@ def show_signal(view: SignalView) -> None:
                     str(sum(hour.bound.values())),
                     str(hour.judged),
                     str(hour.batched),
+                    str(hour.trained),
                     "█" * max(1, round(_BAR_WIDTH * hour.calls / most)) if most else "",
                 ]
                 for hour in view.hours
@@ -63,7 +65,8 @@ def show_signal(view: SignalView) -> None:
     console.print(
         f"Waiting: {waiting.to_correlate} calls to be correlated, {waiting.to_judge} turns for a "
         f"judge, {waiting.samples} samples for a batch, {waiting.batches} batches "
-        f"({waiting.claimed} claimed); {waiting.sessions} sessions are open",
+        f"for a trainer ({waiting.claimed} claimed, {waiting.training} of them in training), "
+        f"{waiting.completed} trained ones for a release; {waiting.sessions} sessions are open",
         soft_wrap=True,
     )
 
@@ -83,11 +86,14 @@ def _show_funnel(total: HourView) -> None:
         ("neutral", total.neutral),
         ("judging failed", total.judging_failed),
         ("batched", total.batched),
+        ("skipped in training", total.skipped),
+        ("training completed", total.completed),
+        ("trained into a release", total.trained),
     ]
     rows = [
         [name, str(count), bar(count, total.calls)]
         for name, count in steps
-        if count or name in ("calls", "main calls", "judged", "batched")
+        if count or name in _ALWAYS
     ]
     print_table("Signal", ["", "count", "share of calls"], rows)
 

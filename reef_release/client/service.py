@@ -24,6 +24,8 @@ from reef_release.artifacts.collector import collect
 from reef_release.artifacts.errors import DigestMismatch
 from reef_release.client import blobs
 from reef_release.client.errors import BadAnswer, decoded
+from reef_release.client.paths import JSON, VIEW_BYTES, path_of, scenario_path
+from reef_release.client.training import Training
 from reef_release.client.transport import Answer, Retry, Transport
 from reef_release.domain.canonical import canonical_json, parse_json, sha256_hex
 from reef_release.domain.events import FileEntry
@@ -32,10 +34,7 @@ from reef_release.errors import BadRequest
 __all__ = ["Current", "EventPage", "ReefClient"]
 
 _T = TypeVar("_T")
-_VIEW_BYTES = 64 * 1024 * 1024
-_BATCH_BYTES = 1024 * 1024 * 1024
 _DOCUMENT_BYTES = 16 * 1024 * 1024
-_JSON = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +73,8 @@ class ReefClient:
         self._http = Transport(
             base_url, token=token, timeout_s=timeout_s, retry=retry, transport=transport
         )
+        self.training = Training(self._http)
+        """The routes of a trainer."""
 
     def __enter__(self) -> ReefClient:
         return self
@@ -102,27 +103,27 @@ class ReefClient:
 
     def scenario(self, scenario: str) -> wire.ScenarioView:
         """One scenario."""
-        return self._get(_scenario(scenario), wire.ScenarioView)
+        return self._get(scenario_path(scenario), wire.ScenarioView)
 
     def change_policy(self, scenario: str, policy: dict[str, Any], reason: str) -> wire.WrittenView:
         """Put another signed policy into force."""
         request = wire.PolicyRequest(policy=policy, reason=reason)
-        return self._send("PUT", _scenario(scenario, "policy"), request, wire.WrittenView)
+        return self._send("PUT", scenario_path(scenario, "policy"), request, wire.WrittenView)
 
     def hold(self, scenario: str, reason: str) -> wire.WrittenView:
         """Stop promotions until `resume`."""
-        return self._reason(_scenario(scenario, "hold"), reason)
+        return self._reason(scenario_path(scenario, "hold"), reason)
 
     def resume(self, scenario: str, reason: str) -> wire.WrittenView:
         """Allow promotions again."""
-        return self._reason(_scenario(scenario, "resume"), reason)
+        return self._reason(scenario_path(scenario, "resume"), reason)
 
     def roll_back(
         self, scenario: str, release_id: str, reason: str, channel: str = "stable"
     ) -> wire.WrittenView:
         """Serve an earlier promoted release of the channel again."""
         request = wire.RollbackRequest(release_id=release_id, reason=reason, channel=channel)
-        return self._send("POST", _scenario(scenario, "rollback"), request, wire.WrittenView)
+        return self._send("POST", scenario_path(scenario, "rollback"), request, wire.WrittenView)
 
     # Candidates
 
@@ -135,10 +136,10 @@ class ReefClient:
         """
         answer = self._http.call(
             "POST",
-            _scenario(scenario, "candidates"),
-            limit_bytes=_VIEW_BYTES,
+            scenario_path(scenario, "candidates"),
+            limit_bytes=VIEW_BYTES,
             params={"wait": wait_s},
-            headers=_JSON,
+            headers=JSON,
             body=msgspec.json.encode(manifest),
             idempotent=True,
             wait_s=wait_s,
@@ -148,27 +149,31 @@ class ReefClient:
     def candidates(self, scenario: str, status: str | None = None) -> list[wire.CandidateView]:
         """The candidates of a scenario, all or those of one *status*, in order of submission."""
         params = {} if status is None else {"status": status}
-        return self._get(_scenario(scenario, "candidates"), wire.CandidatesView, params).candidates
+        return self._get(
+            scenario_path(scenario, "candidates"), wire.CandidatesView, params
+        ).candidates
 
     def candidate(self, scenario: str, candidate_id: str) -> wire.CandidateView:
         """One candidate."""
-        return self._get(_scenario(scenario, "candidates", candidate_id), wire.CandidateView)
+        return self._get(scenario_path(scenario, "candidates", candidate_id), wire.CandidateView)
 
     def revoke_candidate(self, scenario: str, candidate_id: str, reason: str) -> wire.WrittenView:
         """Bar a candidate from being promoted or rolled back to from now on."""
-        return self._reason(_scenario(scenario, "candidates", candidate_id, "revoke"), reason)
+        return self._reason(scenario_path(scenario, "candidates", candidate_id, "revoke"), reason)
 
     # Gates
 
     def claim_gate(self, scenario: str, worker: str) -> wire.GateAssignment | None:
         """A gate to work on; None when there is none now."""
-        answer = self._post(_scenario(scenario, "gates", "claim"), wire.ClaimRequest(worker=worker))
+        answer = self._post(
+            scenario_path(scenario, "gates", "claim"), wire.ClaimRequest(worker=worker)
+        )
         return None if answer.status == 204 else decoded(answer.body, wire.GateAssignment)
 
     def post_trial(self, scenario: str, gate_id: str, trial: wire.TrialRequest) -> wire.TrialView:
         """Record one trial."""
         return self._send(
-            "POST", _scenario(scenario, "gates", gate_id, "trials"), trial, wire.TrialView
+            "POST", scenario_path(scenario, "gates", gate_id, "trials"), trial, wire.TrialView
         )
 
     def post_decision(
@@ -176,15 +181,18 @@ class ReefClient:
     ) -> wire.DecisionView:
         """Record the signed decision."""
         return self._send(
-            "POST", _scenario(scenario, "gates", gate_id, "decision"), decision, wire.DecisionView
+            "POST",
+            scenario_path(scenario, "gates", gate_id, "decision"),
+            decision,
+            wire.DecisionView,
         )
 
     def renew_lease(self, lease_id: str) -> wire.LeaseView:
         """Keep a claimed gate, turn or batch for longer."""
         answer = self._http.call(
             "POST",
-            _path("reef", "leases", lease_id, "renew"),
-            limit_bytes=_VIEW_BYTES,
+            path_of("reef", "leases", lease_id, "renew"),
+            limit_bytes=VIEW_BYTES,
             idempotent=True,
         )
         return decoded(answer.body, wire.LeaseView)
@@ -197,9 +205,9 @@ class ReefClient:
         """Record one interaction; with an id of its own it may be sent again. Raises `Conflict`."""
         answer = self._http.call(
             "POST",
-            _scenario(scenario, "interactions"),
-            limit_bytes=_VIEW_BYTES,
-            headers=_JSON,
+            scenario_path(scenario, "interactions"),
+            limit_bytes=VIEW_BYTES,
+            headers=JSON,
             body=msgspec.json.encode(interaction),
             idempotent=interaction.interaction_id is not None,
         )
@@ -207,34 +215,17 @@ class ReefClient:
 
     def signal(self, scenario: str, hours: int = 24) -> traffic_wire.SignalView:
         """Signal health: in total, and by hour for the last *hours* hours with calls."""
-        return self._get(_scenario(scenario, "signal"), traffic_wire.SignalView, {"hours": hours})
-
-    # Batches
-
-    def claim_batch(self, scenario: str, worker: str) -> traffic_wire.BatchAssignment | None:
-        """A batch to train on; None when there is none now."""
-        answer = self._http.call(
-            "POST",
-            _scenario(scenario, "batches", "claim"),
-            limit_bytes=_BATCH_BYTES,
-            headers=_JSON,
-            body=msgspec.json.encode(wire.ClaimRequest(worker=worker)),
+        return self._get(
+            scenario_path(scenario, "signal"), traffic_wire.SignalView, {"hours": hours}
         )
-        if answer.status == 204:
-            return None
-        return decoded(answer.body, traffic_wire.BatchAssignment)
-
-    def give_back_batch(self, scenario: str, batch_id: str, lease_id: str) -> wire.WrittenView:
-        """Return a claimed batch that could not be trained on."""
-        request = traffic_wire.BatchReturn(lease_id=lease_id)
-        path = _scenario(scenario, "batches", batch_id, "release")
-        return self._send("POST", path, request, wire.WrittenView)
 
     # Judging
 
     def claim_turn(self, scenario: str, worker: str) -> wire.TurnAssignment | None:
         """A completed turn to judge; None when there is none now."""
-        answer = self._post(_scenario(scenario, "turns", "claim"), wire.ClaimRequest(worker=worker))
+        answer = self._post(
+            scenario_path(scenario, "turns", "claim"), wire.ClaimRequest(worker=worker)
+        )
         return None if answer.status == 204 else decoded(answer.body, wire.TurnAssignment)
 
     def post_judgment(
@@ -246,9 +237,9 @@ class ReefClient:
         """
         answer = self._http.call(
             "POST",
-            _scenario(scenario, "turns", turn_id, "judgment"),
-            limit_bytes=_VIEW_BYTES,
-            headers=_JSON,
+            scenario_path(scenario, "turns", turn_id, "judgment"),
+            limit_bytes=VIEW_BYTES,
+            headers=JSON,
             body=msgspec.json.encode(judgment),
             idempotent=True,
         )
@@ -258,9 +249,9 @@ class ReefClient:
         """Say how the judge did on turns with known answers; the service draws the consequence."""
         self._http.call(
             "POST",
-            _scenario(scenario, "judge", "probes"),
-            limit_bytes=_VIEW_BYTES,
-            headers=_JSON,
+            scenario_path(scenario, "judge", "probes"),
+            limit_bytes=VIEW_BYTES,
+            headers=JSON,
             body=msgspec.json.encode(probe),
             idempotent=True,
         )
@@ -269,27 +260,27 @@ class ReefClient:
 
     def releases(self, scenario: str) -> list[wire.ReleaseView]:
         """All signed releases, in order of signing."""
-        return self._get(_scenario(scenario, "releases"), wire.ReleasesView).releases
+        return self._get(scenario_path(scenario, "releases"), wire.ReleasesView).releases
 
     def release(self, scenario: str, release_id: str) -> wire.ReleaseView:
         """One release."""
-        return self._get(_scenario(scenario, "releases", release_id), wire.ReleaseView)
+        return self._get(scenario_path(scenario, "releases", release_id), wire.ReleaseView)
 
     def bundle(self, scenario: str, release_id: str) -> bytes:
         """The weights signature of a release."""
-        return self._bytes(_scenario(scenario, "releases", release_id, "bundle"))
+        return self._bytes(scenario_path(scenario, "releases", release_id, "bundle"))
 
     def attestation(self, scenario: str, release_id: str) -> bytes:
         """The gate decision (DSSE) that a release rests on."""
-        return self._bytes(_scenario(scenario, "releases", release_id, "attestation"))
+        return self._bytes(scenario_path(scenario, "releases", release_id, "attestation"))
 
     def post_bundle(self, scenario: str, release_id: str, bundle: bytes) -> wire.WrittenView:
         """Hand in the weights signature of a candidate whose gate passed."""
         answer = self._http.call(
             "POST",
-            _scenario(scenario, "releases", release_id, "bundle"),
-            limit_bytes=_VIEW_BYTES,
-            headers=_JSON,
+            scenario_path(scenario, "releases", release_id, "bundle"),
+            limit_bytes=VIEW_BYTES,
+            headers=JSON,
             body=bundle,
         )
         return decoded(answer.body, wire.WrittenView)
@@ -304,7 +295,7 @@ class ReefClient:
         min_rate_bytes_per_s: int = blobs.MIN_RATE_BYTES_PER_S,
     ) -> None:
         """One file of a release into *target*; see `blobs.download` for what is checked."""
-        route = _scenario(scenario, "releases", release_id, "files")
+        route = scenario_path(scenario, "releases", release_id, "files")
         blobs.download(
             self._http,
             f"{route}/{quote(file.path, safe='/')}",
@@ -316,7 +307,7 @@ class ReefClient:
 
     def revoke_release(self, scenario: str, release_id: str, reason: str) -> wire.WrittenView:
         """Bar a release from being promoted or rolled back to from now on."""
-        return self._reason(_scenario(scenario, "releases", release_id, "revoke"), reason)
+        return self._reason(scenario_path(scenario, "releases", release_id, "revoke"), reason)
 
     # Serving
 
@@ -329,7 +320,7 @@ class ReefClient:
         """
         answer = self._http.call(
             "GET",
-            _scenario(scenario, "current"),
+            scenario_path(scenario, "current"),
             limit_bytes=_DOCUMENT_BYTES,
             params={"channel": channel, **({"wait": wait_s} if wait_s else {})},
             headers={"If-None-Match": etag} if etag else None,
@@ -342,7 +333,7 @@ class ReefClient:
 
     def report(self, node_id: str, report: wire.NodeReport) -> wire.WrittenView:
         """Say what a node loaded or why it refused."""
-        path = _path("reef", "nodes", node_id, "reports")
+        path = path_of("reef", "nodes", node_id, "reports")
         return self._send("POST", path, report, wire.WrittenView)
 
     # The log and its trust
@@ -389,7 +380,7 @@ class ReefClient:
     def trust_root(self, version: int | None = None) -> str:
         """Trust root metadata: the newest, or *version*. Raises `NotFound`."""
         tail = () if version is None else (str(version),)
-        return _text(self._bytes(_path("reef", "trust", "root", *tail)))
+        return _text(self._bytes(path_of("reef", "trust", "root", *tail)))
 
     # Blobs
 
@@ -411,7 +402,7 @@ class ReefClient:
 
     def read_blob(self, sha256: str, limit_bytes: int) -> bytes:
         """A small blob, checked. Raises `DigestMismatch`."""
-        data = self._bytes(_path("reef", "blobs", sha256), limit_bytes)
+        data = self._bytes(path_of("reef", "blobs", sha256), limit_bytes)
         if hashlib.sha256(data).hexdigest() != sha256:
             raise DigestMismatch(
                 f"The service sent other bytes for the blob {sha256}.",
@@ -430,7 +421,7 @@ class ReefClient:
         """A large blob into *target*; see `blobs.download` for what is checked."""
         blobs.download(
             self._http,
-            _path("reef", "blobs", sha256),
+            path_of("reef", "blobs", sha256),
             target,
             sha256=sha256,
             size_bytes=size_bytes,
@@ -449,12 +440,12 @@ class ReefClient:
 
     def _upload(self, digest: str, size_bytes: int, chunks: Callable[[], Iterable[bytes]]) -> None:
         blobs.upload(
-            self._http, _path("reef", "blobs", digest), size_bytes=size_bytes, chunks=chunks
+            self._http, path_of("reef", "blobs", digest), size_bytes=size_bytes, chunks=chunks
         )
 
     def _get(self, path: str, kind: type[_T], params: Mapping[str, str | int] | None = None) -> _T:
         return decoded(
-            self._http.call("GET", path, limit_bytes=_VIEW_BYTES, params=params).body, kind
+            self._http.call("GET", path, limit_bytes=VIEW_BYTES, params=params).body, kind
         )
 
     def _bytes(self, path: str, limit_bytes: int = _DOCUMENT_BYTES) -> bytes:
@@ -464,8 +455,8 @@ class ReefClient:
         return self._http.call(
             "POST",
             path,
-            limit_bytes=_VIEW_BYTES,
-            headers=_JSON,
+            limit_bytes=VIEW_BYTES,
+            headers=JSON,
             body=msgspec.json.encode(request),
         )
 
@@ -474,8 +465,8 @@ class ReefClient:
         answer = self._http.call(
             method,
             path,
-            limit_bytes=_VIEW_BYTES,
-            headers=_JSON,
+            limit_bytes=VIEW_BYTES,
+            headers=JSON,
             body=msgspec.json.encode(request),
             idempotent=False,
         )
@@ -483,14 +474,6 @@ class ReefClient:
 
     def _reason(self, path: str, reason: str) -> wire.WrittenView:
         return self._send("POST", path, wire.ReasonRequest(reason=reason), wire.WrittenView)
-
-
-def _path(*segments: str) -> str:
-    return "/" + "/".join(quote(segment, safe="") for segment in segments)
-
-
-def _scenario(scenario: str, *segments: str) -> str:
-    return _path("reef", "scenarios", scenario, *segments)
 
 
 def _canonical(event: bytes) -> bytes:

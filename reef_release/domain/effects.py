@@ -26,6 +26,7 @@ from reef_release.domain.state import (
     State,
 )
 from reef_release.domain.suite import draw
+from reef_release.domain.traffic.batch_effects import name_candidate, use_batches
 from reef_release.domain.traffic.effects import TRAFFIC_EFFECTS
 
 __all__ = ["EFFECTS"]
@@ -135,9 +136,11 @@ def _scenario_resumed(
 def _candidate_submitted(
     state: State, _checks: Checks, envelope: Envelope, data: ev.CandidateSubmitted
 ) -> None:
-    state.scenarios[envelope.scenario].candidates[data.candidate_id] = Candidate(
+    scenario = state.scenarios[envelope.scenario]
+    scenario.candidates[data.candidate_id] = Candidate(
         submitted=data, submitted_position=envelope.position, actor=envelope.actor
     )
+    name_candidate(scenario.traffic, data)
 
 
 def _candidate_admitted(
@@ -219,6 +222,7 @@ def _release_promoted(
 ) -> None:
     scenario = state.scenarios[envelope.scenario]
     scenario.releases[data.release_id].promoted_position = envelope.position
+    use_batches(scenario.traffic, scenario.candidates[data.release_id].submitted)
     _move_pointer(scenario, envelope, data.channel, data.release_id, "")
 
 

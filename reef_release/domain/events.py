@@ -16,12 +16,15 @@ import msgspec
 from reef_release.domain.canonical import canonical_json, is_canonical, parse_json
 from reef_release.domain.event_data import EventData
 from reef_release.domain.reasons import Reason
-from reef_release.domain.traffic.events import (
-    TRAFFIC_EVENTS,
+from reef_release.domain.traffic.batch_events import (
+    BATCH_EVENTS,
     BatchClaimed,
     BatchFormed,
     BatchReleased,
     BatchSample,
+)
+from reef_release.domain.traffic.events import (
+    TRAFFIC_EVENTS,
     InteractionFailed,
     InteractionRecorded,
     JudgeRecord,
@@ -36,6 +39,14 @@ from reef_release.domain.traffic.events import (
     TurnJudged,
     TurnJudgingFailed,
     TurnUnbound,
+)
+from reef_release.domain.traffic.training_events import (
+    TRAINING_EVENTS,
+    SkippedSample,
+    TrainingCompleted,
+    TrainingFailed,
+    TrainingStarted,
+    TrainingStep,
 )
 from reef_release.errors import BadRequest, InvalidEvent, MalformedData
 
@@ -86,6 +97,11 @@ __all__ = [
     "SessionExpired",
     "SignalAlarmCleared",
     "SignalAlarmRaised",
+    "SkippedSample",
+    "TrainingCompleted",
+    "TrainingFailed",
+    "TrainingStarted",
+    "TrainingStep",
     "TurnBound",
     "TurnJudged",
     "TurnJudgingFailed",
@@ -391,7 +407,7 @@ _RELEASE_EVENTS: tuple[type[EventData], ...] = (
 )
 
 EVENT_TYPES: Mapping[str, type[EventData]] = {
-    kind.TYPE: kind for kind in (*_RELEASE_EVENTS, *TRAFFIC_EVENTS)
+    kind.TYPE: kind for kind in (*_RELEASE_EVENTS, *TRAFFIC_EVENTS, *BATCH_EVENTS, *TRAINING_EVENTS)
 }
 
 

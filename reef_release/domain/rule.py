@@ -9,13 +9,14 @@ from __future__ import annotations
 from reef_release.domain.events import GateOpened, ReleasePromoted, ReleaseRolledBack
 from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
+from reef_release.domain.revocation import key_reasons, revocation_reasons
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.suite import draw_seed
+from reef_release.domain.traffic.lines import gating_reasons
 
 __all__ = [
     "gate_opening_reasons",
     "promotion_reasons",
-    "revocation_reasons",
     "rollback_reasons",
 ]
 
@@ -85,49 +86,13 @@ def rollback_reasons(state: State, scenario: Scenario, data: ReleaseRolledBack) 
     return reasons
 
 
-def revocation_reasons(state: State, scenario: Scenario, release_id: str) -> list[Reason]:
-    """Which revocation stands against serving *release_id*.
-
-    Of the release itself, of a key behind it, or of the foundation under an adapter.
-    """
-    reasons = []
-    candidate = scenario.candidates.get(release_id)
-    if candidate is not None and candidate.submitted.foundation is not None:
-        reasons += [
-            _reason(reason.code, f"its foundation: {reason.message}")
-            for reason in revocation_reasons(state, scenario, candidate.submitted.foundation)
-        ]
-    if candidate is not None and candidate.revoked_position is not None:
-        reasons.append(
-            _reason("revoked", f"the candidate was revoked at {candidate.revoked_position}")
-        )
-    release = scenario.releases.get(release_id)
-    if release is None:
-        return reasons
-    if release.revoked_position is not None:
-        reasons.append(_reason("revoked", f"the release was revoked at {release.revoked_position}"))
-    signers = [("release", release.key_id)]
-    gate = scenario.gates.get(release.gate_id)
-    if gate is not None and gate.decision_key is not None:
-        signers += [("gate", gate.decision_key), ("policy", gate.policy_key)]
-    for role, key_id in signers:
-        reasons += _key_reasons(state, role, key_id)
-    return reasons
-
-
-def _key_reasons(state: State, role: str, key_id: str) -> list[Reason]:
-    key = state.keys.get(key_id)
-    if key is None or key.revoked_position is None:
-        return []
-    return [_reason("key-revoked", f"{role} key {key_id} was revoked at {key.revoked_position}")]
-
-
 def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> list[Reason]:
     """Why `gate.opened` may not be appended now."""
     candidate = scenario.candidates.get(data.candidate_id)
     if candidate is None or candidate.admitted_position is None:
         return [_reason("not-admitted", "the candidate was not admitted")]
     reasons = revocation_reasons(state, scenario, data.candidate_id)
+    reasons += gating_reasons(state, scenario, candidate)
     if candidate.submitted.channel != data.channel:
         reasons.append(_reason("other-channel", "the candidate is for another channel"))
     serving = scenario.serving(data.channel)
@@ -150,7 +115,7 @@ def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> 
         reasons.append(_reason("attempts", "the policy allows this candidate no further gate"))
     if (data.policy_digest, data.suite) != (in_force.digest, in_force.policy.suite):
         reasons.append(_reason("other-policy", "policy or suite are not the ones in force"))
-    reasons += _key_reasons(state, "policy", in_force.key_id)
+    reasons += key_reasons(state, "policy", in_force.key_id)
     used = sum(gate.opened.suite == data.suite for gate in scenario.gates.values())
     if used >= in_force.policy.suite_max_gates:
         reasons.append(

@@ -15,14 +15,11 @@ from reef_release.domain.decision import decision_of
 from reef_release.domain.events import EventData
 from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
-from reef_release.domain.rule import (
-    gate_opening_reasons,
-    promotion_reasons,
-    revocation_reasons,
-    rollback_reasons,
-)
+from reef_release.domain.revocation import revocation_reasons
+from reef_release.domain.rule import gate_opening_reasons, promotion_reasons, rollback_reasons
 from reef_release.domain.state import PolicyInForce, Scenario, State
 from reef_release.domain.suite import sampling_seed
+from reef_release.domain.traffic.lines import submission_reasons
 from reef_release.domain.traffic.rules import TRAFFIC_VALIDATORS, traffic_stream_of
 from reef_release.domain.weights import candidate_id, digests_by_path
 
@@ -161,7 +158,7 @@ def _scenario_resumed(
 
 
 def _candidate_submitted(
-    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.CandidateSubmitted
+    state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.CandidateSubmitted
 ) -> list[Reason]:
     reasons = []
     files = digests_by_path((file.path, file.sha256) for file in data.files)
@@ -184,7 +181,7 @@ def _candidate_submitted(
         reasons.append(_no("same-weights", "these weights were gated before, under another id"))
     if serving is None and data.base is not None:
         reasons.append(_no("base", "nothing is served yet, so an origin has no base"))
-    return reasons
+    return reasons + submission_reasons(state, found, data)
 
 
 def _gated_before(found: Scenario, data: ev.CandidateSubmitted) -> bool:

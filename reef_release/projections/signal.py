@@ -13,14 +13,18 @@ import msgspec
 from reef_release.domain import events as ev
 from reef_release.domain.events import Event
 from reef_release.domain.state import State
+from reef_release.domain.traffic.batch_events import DISSOLVED
 
 __all__ = ["Counts", "SignalHealth"]
 
-_DISSOLVED = frozenset({"stale", "body-missing"})
-
 
 class Counts(msgspec.Struct, kw_only=True):
-    """Calls and turns by what became of them."""
+    """Calls and turns by what became of them.
+
+    `completed` counts turns that were trained on, also if that came to no release yet; `trained`
+    those of them that a promoted release was trained on; `skipped` those in trained batches that
+    no step was made of.
+    """
 
     calls: int = 0
     failed: int = 0
@@ -38,6 +42,9 @@ class Counts(msgspec.Struct, kw_only=True):
     judging_failed: int = 0
     refused: Counter[str] = msgspec.field(default_factory=Counter)
     batched: int = 0
+    skipped: int = 0
+    completed: int = 0
+    trained: int = 0
 
 
 class SignalHealth:
@@ -72,10 +79,19 @@ class SignalHealth:
                 for counts in self._of_turn(state, scenario, data.turn_id):
                     _count_about(counts, data)
             case ev.BatchFormed():
-                self._batched(state, scenario, data, 1)
-            case ev.BatchReleased() if data.reason in _DISSOLVED:
-                formed = state.scenarios[scenario].traffic.batches[data.batch_id].formed
-                self._batched(state, scenario, formed, -1)
+                self._batched(state, scenario, data.batch_id, 1)
+            case ev.BatchReleased() if data.reason in DISSOLVED:
+                self._batched(state, scenario, data.batch_id, -1)
+                self._completed(state, scenario, data.batch_id, -1)
+            case ev.TrainingFailed():
+                if state.scenarios[scenario].traffic.batches[data.batch_id].ended is not None:
+                    self._batched(state, scenario, data.batch_id, -1)
+            case ev.TrainingCompleted():
+                self._completed(state, scenario, data.batch_id, 1)
+            case ev.ReleasePromoted():
+                submitted = state.scenarios[scenario].candidates[data.release_id].submitted
+                for batch_id in submitted.batches:
+                    self._trained(state, scenario, batch_id)
 
     def _of(self, scenario: str, at: str) -> tuple[Counts, Counts]:
         total = self._totals.setdefault(scenario, Counts())
@@ -85,10 +101,29 @@ class SignalHealth:
     def _of_turn(self, state: State, scenario: str, turn_id: str) -> tuple[Counts, Counts]:
         return self._of(scenario, state.scenarios[scenario].traffic.turns[turn_id].at)
 
-    def _batched(self, state: State, scenario: str, formed: ev.BatchFormed, by: int) -> None:
-        for sample in formed.samples:
+    def _batched(self, state: State, scenario: str, batch_id: str, by: int) -> None:
+        for sample in state.scenarios[scenario].traffic.batches[batch_id].formed.samples:
             for counts in self._of_turn(state, scenario, sample.turn_id):
                 counts.batched += by
+
+    def _completed(self, state: State, scenario: str, batch_id: str, by: int) -> None:
+        """Count the samples of a batch whose training is completed, if it is."""
+        batch = state.scenarios[scenario].traffic.batches[batch_id]
+        if batch.trained is None:
+            return
+        for sample in batch.formed.samples:
+            for counts in self._of_turn(state, scenario, sample.turn_id):
+                if sample.turn_id in batch.trained.skipped:
+                    counts.skipped += by
+                else:
+                    counts.completed += by
+
+    def _trained(self, state: State, scenario: str, batch_id: str) -> None:
+        batch = state.scenarios[scenario].traffic.batches[batch_id]
+        for sample in batch.formed.samples:
+            if batch.trained is not None and sample.turn_id not in batch.trained.skipped:
+                for counts in self._of_turn(state, scenario, sample.turn_id):
+                    counts.trained += 1
 
 
 def _count_call(counts: Counts, data: ev.InteractionRecorded | ev.InteractionFailed) -> None:

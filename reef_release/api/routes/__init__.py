@@ -2,7 +2,7 @@
 
 from litestar.types import ControllerRouterHandler
 
-from reef_release.api.routes.batches import BatchController
+from reef_release.api.routes.batches import BatchController, show_line
 from reef_release.api.routes.blobs import BLOB_HANDLERS
 from reef_release.api.routes.candidates import CandidateController
 from reef_release.api.routes.current import current_document
@@ -38,4 +38,5 @@ HANDLERS: list[ControllerRouterHandler] = [
     list_scenarios,
     renew_lease,
     report_node,
+    show_line,
 ]

@@ -164,14 +164,16 @@ def _hour(hour: str, counts: Counts) -> HourView:
 
 
 def _waiting(traffic: Traffic) -> OpenView:
-    claimed = sum(traffic.batches[each].lease_id is not None for each in traffic.open_batches)
+    open_batches = [traffic.batches[each] for each in traffic.open_batches]
     return OpenView(
         sessions=len(traffic.open_sessions),
         to_correlate=len(traffic.uncorrelated),
         to_judge=len(traffic.to_judge),
         samples=len(traffic.samples),
         batches=len(traffic.open_batches),
-        claimed=claimed,
+        claimed=sum(batch.lease_id is not None for batch in open_batches),
+        training=sum(batch.attempt is not None for batch in open_batches),
+        completed=len(traffic.unsettled),
     )
 
 

@@ -9,12 +9,13 @@ from reef_release.domain.checks import Checks
 from reef_release.domain.event_data import EventData
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
-from reef_release.domain.traffic import events as tv
+from reef_release.domain.traffic import batch_events as be
+from reef_release.domain.traffic.batch_records import Batch
+from reef_release.domain.traffic.lines import live_candidate
 
 __all__ = ["BATCH_VALIDATORS"]
 
 _LONGEST_LEASE_S = 7 * 86_400
-_DISSOLVED = frozenset({"stale", "body-missing"})
 
 
 def _no(code: str, message: str) -> Reason:
@@ -22,7 +23,7 @@ def _no(code: str, message: str) -> Reason:
 
 
 def _batch_formed(
-    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: tv.BatchFormed
+    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchFormed
 ) -> list[Reason]:
     traffic = found.traffic
     if data.batch_id in traffic.batches:
@@ -41,6 +42,8 @@ def _batch_formed(
             return [_no("used", f"{sample.target} stands in a batch already")]
         if target.token_fault is not None:
             return [_no("tokens", f"{sample.target}: {target.token_fault}")]
+        if traffic.turns[sample.turn_id].quarantined:
+            return [_no("quarantined", f"{sample.turn_id} stood in a quarantined batch")]
         if judged.by_suspended or judged.judge_id in traffic.suspended:
             return [_no("judge", f"the judge of {sample.turn_id} is suspended")]
     serving = found.serving(data.channel)
@@ -50,13 +53,15 @@ def _batch_formed(
 
 
 def _batch_claimed(
-    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: tv.BatchClaimed
+    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchClaimed
 ) -> list[Reason]:
     batch = found.traffic.batches.get(data.batch_id)
     if batch is None:
         return [_no("unknown-batch", f"no batch {data.batch_id}")]
     if batch.ended is not None:
         return [_no("batch-ended", f"the batch ended as {batch.ended}")]
+    if batch.trained is not None:
+        return [_no("trained", "the batch is trained")]
     if batch.lease_id not in (None, data.lease_id):
         return [_no("claimed", "another trainer has the batch")]
     if not 0 < data.lease_s <= _LONGEST_LEASE_S:
@@ -65,7 +70,7 @@ def _batch_claimed(
 
 
 def _batch_released(
-    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: tv.BatchReleased
+    state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchReleased
 ) -> list[Reason]:
     batch = found.traffic.batches.get(data.batch_id)
     if batch is None:
@@ -74,13 +79,29 @@ def _batch_released(
         return [_no("batch-ended", f"the batch ended as {batch.ended}")]
     if data.lease_id != batch.lease_id:
         return [_no("other-lease", "the batch is not held under this lease")]
-    if data.lease_id is None and data.reason not in _DISSOLVED:
+    if batch.trained is not None:
+        return _abandoned(state, found, batch, data)
+    if data.reason == "abandoned":
+        return [_no("not-trained", "only what was trained is abandoned")]
+    if data.lease_id is None and data.reason not in be.DISSOLVED:
         return [_no("not-claimed", "nobody has the batch")]
     return []
 
 
+def _abandoned(state: State, found: Scenario, batch: Batch, data: be.BatchReleased) -> list[Reason]:
+    """A trained batch is released only when no candidate can take it into a release any more."""
+    if data.reason != "abandoned":
+        return [_no("trained", "the batch is trained")]
+    if batch.used_in is not None:
+        return [_no("used", f"the batch is part of the release {batch.used_in}")]
+    waiting = live_candidate(state, found, batch)
+    if waiting is not None:
+        return [_no("candidate-waits", f"candidate {waiting} may still be promoted")]
+    return []
+
+
 BATCH_VALIDATORS: dict[type[EventData], Callable[..., list[Any]]] = {
-    tv.BatchFormed: _batch_formed,
-    tv.BatchClaimed: _batch_claimed,
-    tv.BatchReleased: _batch_released,
+    be.BatchFormed: _batch_formed,
+    be.BatchClaimed: _batch_claimed,
+    be.BatchReleased: _batch_released,
 }

@@ -10,12 +10,11 @@ from reef_release.domain.event_data import EventData
 from reef_release.domain.events import Envelope
 from reef_release.domain.state import State
 from reef_release.domain.traffic import events as tv
-from reef_release.domain.traffic.records import Batch, Judged, Session, Traffic, Turn
+from reef_release.domain.traffic.batch_effects import BATCH_EFFECTS
+from reef_release.domain.traffic.records import Judged, Session, Traffic, Turn
 from reef_release.domain.traffic.rules import judge_id
 
 __all__ = ["TRAFFIC_EFFECTS"]
-
-_DISSOLVED = frozenset({"stale", "body-missing"})
 
 
 def _traffic(state: State, envelope: Envelope) -> Traffic:
@@ -179,43 +178,6 @@ def _judge_resumed(
     del _traffic(state, envelope).suspended[judge_id(data.judge)]
 
 
-def _batch_formed(state: State, _checks: Checks, envelope: Envelope, data: tv.BatchFormed) -> None:
-    traffic = _traffic(state, envelope)
-    traffic.batches[data.batch_id] = Batch(formed=data, position=envelope.position)
-    traffic.open_batches[data.batch_id] = None
-    for sample in data.samples:
-        traffic.turns[sample.turn_id].batch_id = data.batch_id
-        traffic.turns[sample.target].used_by = sample.turn_id
-        del traffic.samples[sample.turn_id]
-
-
-def _batch_claimed(
-    state: State, _checks: Checks, envelope: Envelope, data: tv.BatchClaimed
-) -> None:
-    batch = _traffic(state, envelope).batches[data.batch_id]
-    batch.claims += batch.lease_id is None
-    batch.lease_id = data.lease_id
-    batch.worker = data.worker
-    batch.claimed_at = envelope.recorded_at
-    batch.lease_s = data.lease_s
-
-
-def _batch_released(
-    state: State, _checks: Checks, envelope: Envelope, data: tv.BatchReleased
-) -> None:
-    traffic = _traffic(state, envelope)
-    batch = traffic.batches[data.batch_id]
-    batch.lease_id = batch.worker = batch.claimed_at = None
-    if data.reason not in _DISSOLVED:
-        return
-    batch.ended = data.reason
-    del traffic.open_batches[data.batch_id]
-    for sample in batch.formed.samples:
-        traffic.turns[sample.turn_id].batch_id = None
-        traffic.turns[sample.target].used_by = None
-        traffic.samples[sample.turn_id] = None
-
-
 TRAFFIC_EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], None]] = {
     tv.InteractionRecorded: _interaction,
     tv.InteractionFailed: _interaction,
@@ -230,7 +192,5 @@ TRAFFIC_EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], 
     tv.SampleRefused: _sample_refused,
     tv.JudgeSuspended: _judge_suspended,
     tv.JudgeResumed: _judge_resumed,
-    tv.BatchFormed: _batch_formed,
-    tv.BatchClaimed: _batch_claimed,
-    tv.BatchReleased: _batch_released,
+    **BATCH_EFFECTS,
 }

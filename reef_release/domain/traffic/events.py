@@ -1,4 +1,4 @@
-"""Events of traffic: interactions, turns, judges and batches.
+"""Events of traffic: interactions, turns and judges.
 
 No event holds what a person wrote or a model replied: bodies are salted blobs, events carry
 their digests. An interaction's id is also its receipt, and the id of its turn.
@@ -14,11 +14,6 @@ from reef_release.domain.event_data import EventData
 
 __all__ = [
     "TRAFFIC_EVENTS",
-    "BatchClaimed",
-    "BatchEnd",
-    "BatchFormed",
-    "BatchReleased",
-    "BatchSample",
     "InteractionFailed",
     "InteractionRecorded",
     "JudgeRecord",
@@ -37,7 +32,6 @@ __all__ = [
 ]
 
 TurnType = Literal["main", "side"]
-BatchEnd = Literal["expired", "failed", "stale", "body-missing"]
 
 
 class Interaction(EventData, frozen=True, kw_only=True):
@@ -207,46 +201,6 @@ class JudgeResumed(EventData, frozen=True, kw_only=True):
     right: int
 
 
-class BatchSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The judged turn, the turn whose reply is trained, and the release that sampled it."""
-
-    turn_id: str
-    target: str
-    release_id: str
-
-
-class BatchFormed(EventData, frozen=True, kw_only=True):
-    """A batch of samples for one training of the release served."""
-
-    TYPE = "batch.formed"
-    batch_id: str
-    channel: str
-    release_id: str
-    samples: list[BatchSample]
-
-
-class BatchClaimed(EventData, frozen=True, kw_only=True):
-    """A trainer has the batch until `lease_s` seconds after this event; again: it keeps it."""
-
-    TYPE = "batch.claimed"
-    batch_id: str
-    lease_id: str
-    worker: str
-    lease_s: int
-
-
-class BatchReleased(EventData, frozen=True, kw_only=True):
-    """A claim ended without training, or the batch is dissolved (stale, body-missing).
-
-    The samples of a dissolved batch are looked at again one by one; the others wait in it.
-    """
-
-    TYPE = "batch.released"
-    batch_id: str
-    lease_id: str | None
-    reason: BatchEnd
-
-
 TRAFFIC_EVENTS: tuple[type[EventData], ...] = (
     InteractionRecorded,
     InteractionFailed,
@@ -261,7 +215,4 @@ TRAFFIC_EVENTS: tuple[type[EventData], ...] = (
     SampleRefused,
     JudgeSuspended,
     JudgeResumed,
-    BatchFormed,
-    BatchClaimed,
-    BatchReleased,
 )

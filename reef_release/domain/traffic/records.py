@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from reef_release.domain.traffic.events import BatchFormed, TurnType
+from reef_release.domain.traffic.batch_records import Batch, Line
+from reef_release.domain.traffic.events import TurnType
 
-__all__ = ["ALARM_AFTER", "MAX_JUDGING_FAILURES", "Batch", "Judged", "Session", "Traffic", "Turn"]
+__all__ = ["ALARM_AFTER", "MAX_JUDGING_FAILURES", "Judged", "Session", "Traffic", "Turn"]
 
 ALARM_AFTER = 9
 """So many main calls in a row that bind to nothing raise the alarm."""
@@ -70,6 +71,8 @@ class Turn:
     batch_id: str | None = None
     used_by: str | None = None
     """The judged turn whose sample trains this turn's reply, from `batch.formed` on."""
+    quarantined: bool = False
+    """Whether it stood in a batch that must not be trained again."""
 
     @property
     def can_be_judged(self) -> bool:
@@ -93,20 +96,6 @@ class Session:
     expired: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class Batch:
-    """A batch; `lease_id` None while nobody has it, `ended` says why it is no more."""
-
-    formed: BatchFormed
-    position: int
-    lease_id: str | None = None
-    worker: str | None = None
-    claimed_at: str | None = None
-    lease_s: int = 0
-    claims: int = 0
-    ended: str | None = None
-
-
 @dataclass(kw_only=True)
 class Traffic:
     """Everything that the log says of a scenario's traffic."""
@@ -124,6 +113,10 @@ class Traffic:
     """Judged turns with something to train that are in no batch and were not refused."""
     batches: dict[str, Batch] = field(default_factory=dict)
     open_batches: dict[str, None] = field(default_factory=dict)
+    """Those that are not trained yet and not ended."""
+    unsettled: dict[str, None] = field(default_factory=dict)
+    """The trained batches that stand in no promoted release and were not released either."""
+    lines: dict[str, Line] = field(default_factory=dict)
     suspended: dict[str, int] = field(default_factory=dict)
     """Judges whose scores feed no batch, with how many known answers they were asked."""
     unbound_run: Counter[str] = field(default_factory=Counter)

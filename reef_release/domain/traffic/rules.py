@@ -18,8 +18,11 @@ from reef_release.domain.event_data import EventData
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic import events as tv
+from reef_release.domain.traffic.batch_events import BatchClaimed, BatchFormed, BatchReleased
 from reef_release.domain.traffic.batch_rules import BATCH_VALIDATORS
 from reef_release.domain.traffic.records import ALARM_AFTER, MAX_JUDGING_FAILURES, Traffic, Turn
+from reef_release.domain.traffic.training_events import TrainingEvent
+from reef_release.domain.traffic.training_rules import TRAINING_VALIDATORS
 
 __all__ = ["TRAFFIC_VALIDATORS", "judge_id", "traffic_stream_of"]
 
@@ -42,7 +45,7 @@ def traffic_stream_of(data: EventData) -> str | None:
             return f"turn/{data.turn_id}"
         case tv.JudgeSuspended() | tv.JudgeResumed():
             return "judge"
-        case tv.BatchFormed() | tv.BatchClaimed() | tv.BatchReleased():
+        case BatchFormed() | BatchClaimed() | BatchReleased() | TrainingEvent():
             return f"batch/{data.batch_id}"
         case _:
             return None
@@ -261,4 +264,5 @@ TRAFFIC_VALIDATORS: dict[type[EventData], Callable[..., list[Any]]] = {
     tv.JudgeSuspended: _judge,
     tv.JudgeResumed: _judge,
     **BATCH_VALIDATORS,
+    **TRAINING_VALIDATORS,
 }

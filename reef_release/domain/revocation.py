@@ -1,0 +1,50 @@
+"""What stands against serving a release for ever: revocations, each judged by its position."""
+
+from __future__ import annotations
+
+from reef_release.domain.reasons import Reason
+from reef_release.domain.state import Scenario, State
+
+__all__ = ["key_reasons", "revocation_reasons"]
+
+
+def revocation_reasons(state: State, scenario: Scenario, release_id: str) -> list[Reason]:
+    """Which revocation stands against serving *release_id*.
+
+    Of the release itself, of a key behind it, or of the foundation under an adapter.
+    """
+    reasons = []
+    candidate = scenario.candidates.get(release_id)
+    if candidate is not None and candidate.submitted.foundation is not None:
+        reasons += [
+            _reason(reason.code, f"its foundation: {reason.message}")
+            for reason in revocation_reasons(state, scenario, candidate.submitted.foundation)
+        ]
+    if candidate is not None and candidate.revoked_position is not None:
+        reasons.append(
+            _reason("revoked", f"the candidate was revoked at {candidate.revoked_position}")
+        )
+    release = scenario.releases.get(release_id)
+    if release is None:
+        return reasons
+    if release.revoked_position is not None:
+        reasons.append(_reason("revoked", f"the release was revoked at {release.revoked_position}"))
+    signers = [("release", release.key_id)]
+    gate = scenario.gates.get(release.gate_id)
+    if gate is not None and gate.decision_key is not None:
+        signers += [("gate", gate.decision_key), ("policy", gate.policy_key)]
+    for role, key_id in signers:
+        reasons += key_reasons(state, role, key_id)
+    return reasons
+
+
+def key_reasons(state: State, role: str, key_id: str) -> list[Reason]:
+    """Whether the key was revoked."""
+    key = state.keys.get(key_id)
+    if key is None or key.revoked_position is None:
+        return []
+    return [_reason("key-revoked", f"{role} key {key_id} was revoked at {key.revoked_position}")]
+
+
+def _reason(code: str, message: str) -> Reason:
+    return Reason(code=code, message=message)

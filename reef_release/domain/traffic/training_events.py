@@ -1,0 +1,101 @@
+"""Events of training: what a trainer does with a batch that it holds.
+
+A *line* is a run of batches that are trained one after another from one release; its id is the
+trainer's. Every event names the lease that the trainer held the batch under. Numbers that are not
+whole are decimals in text.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from reef_release.domain.event_data import EventData
+
+__all__ = [
+    "TRAINING_EVENTS",
+    "Failure",
+    "SkippedSample",
+    "TrainingCompleted",
+    "TrainingEvent",
+    "TrainingFailed",
+    "TrainingStarted",
+    "TrainingStep",
+]
+
+Failure = Literal[
+    "non-finite",
+    "kl",
+    "entropy",
+    "reply-length",
+    "truncation",
+    "drift",
+    "update-norm",
+    "error",
+]
+
+
+class TrainingEvent(EventData, frozen=True, kw_only=True):
+    """What every event of training names."""
+
+    batch_id: str
+    lease_id: str
+    line: str
+
+
+class TrainingStarted(TrainingEvent, frozen=True, kw_only=True):
+    """The trainer begins with the batch, from the weights `parent`.
+
+    These are the release that the line starts from, or what the line's last batch came to.
+    """
+
+    TYPE = "training.started"
+    parent: str
+    settings: dict[str, str]
+    seed: int
+
+
+class TrainingStep(TrainingEvent, frozen=True, kw_only=True):
+    """One optimizer step; `step` counts from 1 over the line, `epoch` is that of the batch."""
+
+    TYPE = "training.step"
+    step: int
+    epoch: int
+    metrics: dict[str, str]
+
+
+class SkippedSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sample of the batch, by its judged turn, that no step was made of, and why."""
+
+    turn_id: str
+    reason: str
+
+
+class TrainingCompleted(TrainingEvent, frozen=True, kw_only=True):
+    """The batch was trained in `steps` steps; `weights_id` is the candidate id of the result."""
+
+    TYPE = "training.completed"
+    weights_id: str
+    steps: int
+    skipped: list[SkippedSample]
+
+
+class TrainingFailed(TrainingEvent, frozen=True, kw_only=True):
+    """The training was stopped and its steps do not count.
+
+    Another trainer may try the batch. After a drift between the log-probabilities of serving and
+    trainer, or after three failures, nobody may: its samples are refused as quarantined.
+    """
+
+    TYPE = "training.failed"
+    reason: Failure
+    detail: str
+
+
+TRAINING_EVENTS: tuple[type[EventData], ...] = (
+    TrainingStarted,
+    TrainingStep,
+    TrainingCompleted,
+    TrainingFailed,
+)
