@@ -21,6 +21,7 @@ from reef_release.cli import (
     signal,
     signer,
     status,
+    train,
     verifier,
 )
 from reef_release.cli.output import fail
@@ -48,6 +49,7 @@ app.add_typer(keys.keys, name="keys")
 app.add_typer(keys.token, name="token")
 app.add_typer(node.app, name="node")
 app.add_typer(signal.app, name="signal")
+app.add_typer(train.app, name="train")
 app.add_typer(verifier.app, name="verifier")
 
 

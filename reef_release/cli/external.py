@@ -15,23 +15,34 @@ __all__ = ["module_command", "run_module", "tiny_models"]
 
 
 def module_command(
-    module: str, options: Mapping[str, object], flags: Sequence[str] = ()
+    module: str,
+    options: Mapping[str, object],
+    flags: Sequence[str] = (),
+    *,
+    verb: str | None = None,
 ) -> list[str]:
     """The argument vector that runs *module* with this Python; None options are left out."""
     given = [
         part for name, value in options.items() if value is not None for part in (name, str(value))
     ]
-    return [sys.executable, "-m", module, *given, *flags]
+    verbs = [] if verb is None else [verb]
+    return [sys.executable, "-m", module, *verbs, *given, *flags]
 
 
-def run_module(module: str, options: Mapping[str, object], flags: Sequence[str] = ()) -> NoReturn:
+def run_module(
+    module: str,
+    options: Mapping[str, object],
+    flags: Sequence[str] = (),
+    *,
+    verb: str | None = None,
+) -> NoReturn:
     """Become *module*; does not return. Raises `SettingsError` without the training stack."""
     if find_spec("torch") is None:
         raise SettingsError(
             "This verb needs the training stack.",
             next_step="Install it: pip install 'reef-release[train]'",
         )
-    command = module_command(module, options, flags)
+    command = module_command(module, options, flags, verb=verb)
     os.execv(command[0], command)  # noqa: S606 - a fixed argument vector, no shell
 
 

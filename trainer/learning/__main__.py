@@ -1,0 +1,113 @@
+"""`python -m trainer.learning`: training without a service; see `reef-release train --help`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from reef_release.errors import BadRequest, ReefError
+from trainer.learning.settings import TrainingSettings, read_settings
+
+if TYPE_CHECKING:
+    from trainer.learning.batch import Outcome, StepRecord
+
+_SHOWN = ("loss", "policy", "distillation", "kl_base", "kl_origin", "entropy", "grad_norm")
+
+
+def main() -> int:
+    """Exit status 0, 1 when a watch stopped the batch, or 2 with what to do about an error."""
+    given = _parser().parse_args()
+    try:
+        if given.verb == "settings":
+            document = msgspec.json.format(msgspec.json.encode(TrainingSettings()))
+            sys.stdout.write(document.decode() + "\n")
+            return 0
+        return _replay(given)
+    except ReefError as error:
+        return _failed(error, as_json=given.json)
+    except OSError as error:
+        detail = f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."
+        return _failed(BadRequest(detail, next_step="Check the path."), as_json=given.json)
+    except KeyboardInterrupt:
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m trainer.learning")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("settings").set_defaults(json=True)
+    replay = verbs.add_parser("replay")
+    replay.add_argument("--batch", type=Path, required=True)
+    replay.add_argument("--origin", type=Path, required=True)
+    replay.add_argument("--out", type=Path, required=True)
+    replay.add_argument("--weights", type=Path)
+    replay.add_argument("--state", type=Path)
+    replay.add_argument("--serving", type=Path)
+    replay.add_argument("--settings", type=Path)
+    replay.add_argument("--seed", type=int, default=0)
+    replay.add_argument("--json", action="store_true")
+    return parser
+
+
+def _replay(given: argparse.Namespace) -> int:
+    settings = read_settings(given.settings.read_bytes()) if given.settings else TrainingSettings()
+    document = given.batch.read_bytes()
+    # Twelve seconds, after what can be wrong with the arguments.
+    from trainer.learning.batch import Trained, run_batch
+    from trainer.learning.samples import read_batch
+
+    outcome = run_batch(
+        read_batch(document),
+        weights=given.weights or given.origin,
+        origin=given.origin,
+        out=given.out,
+        settings=settings,
+        seed=given.seed,
+        state=given.state,
+        serving=given.serving,
+        on_step=None if given.json else _print_step,
+    )
+    if given.json:
+        sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
+    else:
+        _print(outcome, given.out)
+    return 0 if isinstance(outcome, Trained) else 1
+
+
+def _print_step(record: StepRecord) -> None:
+    shown = [f"{name} {record.metrics[name]:.6g}" for name in _SHOWN if name in record.metrics]
+    sys.stdout.write(f"step {record.step}  {'  '.join(shown)}\n")
+    sys.stdout.flush()
+
+
+def _print(outcome: Outcome, out: Path) -> None:
+    from trainer.learning.batch import Trained
+
+    for each in outcome.skipped:
+        sys.stdout.write(f"skipped {each.turn_id}: {each.reason}: {each.detail}\n")
+    if isinstance(outcome, Trained):
+        sys.stdout.write(f"trained: {out}, candidate {outcome.weights_id}\n")
+    else:
+        sys.stdout.write(f"stopped: {outcome.reason}: {outcome.detail}\n")
+
+
+def _failed(error: ReefError, *, as_json: bool) -> int:
+    if as_json:
+        problem = {
+            "error": error.problem,
+            "detail": error.detail,
+            "next_step": error.next_step,
+            "reasons": error.reasons,
+        }
+        sys.stdout.write(msgspec.json.encode(problem).decode() + "\n")
+    else:
+        sys.stderr.write(f"error: {error}\n")
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

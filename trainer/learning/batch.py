@@ -1,0 +1,248 @@
+"""One batch: from weights, through some optimizer steps, to new weights.
+
+What always holds: the directory that comes out is complete or not there at all, so whoever was
+killed meanwhile starts over; the same input gives the same bytes on the same machine; a batch
+that is stopped leaves nothing but its reason.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from transformers import set_seed
+
+from reef_release.errors import BadRequest
+from reef_release.traffic_wire import BatchAssignment
+from trainer.engines.transformers_engine import TransformersEngine
+from trainer.engines.weights import ModelFiles
+from trainer.learning.optimizer import make_adam, read_state, restore, write_state
+from trainer.learning.samples import Model, Sample, Skipped, load_samples
+from trainer.learning.settings import TrainingSettings
+from trainer.learning.step import RecordedTurnsTrainer, sdpo_config
+from trainer.learning.watches import StepStopped, StopReason, check
+from trainer.learning.weights import (
+    load_policy,
+    load_tokenizer,
+    release_id,
+    rounds,
+    weight_digests,
+    write_adapter,
+    write_full,
+)
+
+__all__ = ["STATE", "WEIGHTS", "Outcome", "StepRecord", "Stopped", "Trained", "run_batch"]
+
+WEIGHTS = "weights"
+"""Where in `out` the new weights are, a candidate as it stands."""
+STATE = "state"
+"""Where in `out` Adam's state is, which belongs to them."""
+_REPORT = "training.json"
+
+
+class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One optimizer step. Its metrics are of the weights before it, but for `update_norm`."""
+
+    step: int
+    """From 1 within the batch."""
+    epoch: int
+    metrics: dict[str, float]
+
+
+class _Report(msgspec.Struct, frozen=True, kw_only=True):
+    steps: tuple[StepRecord, ...]
+    skipped: tuple[Skipped, ...]
+    batch: dict[str, float]
+    """Of the samples: `samples`, `reply_tokens`, `truncated`, `mean_score`, `drift`."""
+
+
+class Trained(_Report, frozen=True, kw_only=True, tag="trained"):
+    """The batch was trained."""
+
+    weights_id: str
+    """The candidate id of the new weights."""
+    after: dict[str, float]
+    """The watched metrics of the new weights on the same batch."""
+
+
+class Stopped(_Report, frozen=True, kw_only=True, tag="stopped"):
+    """A watch stopped it, or nothing could be trained. No weights came of it."""
+
+    reason: StopReason
+    detail: str
+
+
+Outcome = Trained | Stopped
+
+
+def run_batch(
+    batch: BatchAssignment,
+    *,
+    weights: Path,
+    origin: Path,
+    out: Path,
+    settings: TrainingSettings,
+    seed: int,
+    state: Path | None = None,
+    serving: Path | None = None,
+    on_step: Callable[[StepRecord], None] | None = None,
+) -> Outcome:
+    """Train `weights` on `batch`; `out`, which must not exist, gets the result.
+
+    `weights` is a model's directory, or with `settings.lora` an adapter's or the origin's;
+    `origin` is the teacher's. `state` is Adam's from the batch before, written beside `weights`.
+    `serving` is the release that sampled the batch, where that is not `weights`: the drift is
+    measured against it. `on_step` is called after each step; what it raises ends the training.
+
+    `out` holds `weights/`, `state/` and `training.json` (the outcome). Raises `BadRequest` and
+    `Refused` for what is no input; `OSError` when the disk is in the way.
+    """
+    if out.exists():
+        raise BadRequest(f"{out} exists already.", next_step="Name a directory that does not.")
+    partial = out.with_name(out.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    steps: list[StepRecord] = []
+
+    def record(step: int, metrics: dict[str, float]) -> None:
+        steps.append(StepRecord(step=step, epoch=step, metrics=metrics))
+        if on_step is not None:
+            on_step(steps[-1])
+
+    with _deterministic(settings.threads, seed):
+        model = load_policy(weights, origin, settings.lora)
+        tokenizer = load_tokenizer(origin)
+        samples, skipped = load_samples(batch, _fitting(model, tokenizer), settings)
+        found = _batch_metrics(samples)
+
+        def stopped(reason: StopReason, detail: str) -> Stopped:
+            return Stopped(
+                reason=reason,
+                detail=detail,
+                steps=tuple(steps),
+                skipped=tuple(skipped),
+                batch=found,
+            )
+
+        if not samples:
+            return stopped("error", "none of the batch's samples can be trained on")
+        optimizer = make_adam(model.named_parameters(), settings.adam)
+        if state is not None:
+            kept = read_state(state, weight_digests(weights))
+            restore(optimizer, model.named_parameters(), kept)
+            _take_masters(model, kept.masters)
+        try:
+            check(found, settings.bounds)
+            if serving is not None:
+                found["drift"] = _drift(samples, serving, origin, settings)
+                check(found, settings.bounds)
+            with tempfile.TemporaryDirectory(prefix="reef-training-") as scratch:
+                trainer = RecordedTurnsTrainer(
+                    model=model,
+                    tokenizer=tokenizer,
+                    origin=origin,
+                    samples=samples,
+                    settings=settings,
+                    config=sdpo_config(settings, len(samples), Path(scratch), seed),
+                    optimizer=optimizer,
+                    measures_drift=serving is None,
+                    on_step=record,
+                )
+                trainer.train()
+            after = trainer.measure()
+            check(after, settings.bounds)
+        except StepStopped as stop:
+            return stopped(stop.reason, stop.detail)
+        write = write_full if settings.lora is None else write_adapter
+        write(model, origin, partial / WEIGHTS)
+        write_state(
+            partial / STATE,
+            optimizer,
+            model.named_parameters(),
+            weight_digests(partial / WEIGHTS),
+            with_masters=settings.lora is None and rounds(origin),
+        )
+    outcome = Trained(
+        weights_id=release_id(partial / WEIGHTS),
+        steps=tuple(steps),
+        skipped=tuple(skipped),
+        batch=found | trainer.drift,
+        after=after,
+    )
+    (partial / _REPORT).write_bytes(msgspec.json.format(msgspec.json.encode(outcome)) + b"\n")
+    partial.rename(out)
+    return outcome
+
+
+def _fitting(model: Any, tokenizer: Any) -> Model:
+    ends = model.generation_config.eos_token_id
+    if ends is None:
+        ends = tokenizer.eos_token_id
+    return Model(
+        tokenizer=tokenizer,
+        vocabulary=int(model.config.vocab_size),
+        context_tokens=int(model.config.max_position_embeddings),
+        end_token_ids=frozenset(ends if isinstance(ends, list) else [ends]),
+    )
+
+
+def _batch_metrics(samples: Sequence[Sample]) -> dict[str, float]:
+    if not samples:
+        return {"samples": 0.0}
+    count = len(samples)
+    return {
+        "samples": float(count),
+        "reply_tokens": sum(len(each.token_ids) for each in samples) / count,
+        "truncated": sum(each.truncated for each in samples) / count,
+        "mean_score": sum(each.reward for each in samples) / count,
+    }
+
+
+def _drift(
+    samples: Sequence[Sample], serving: Path, origin: Path, settings: TrainingSettings
+) -> float:
+    """Mean absolute difference of the recorded log-probabilities from the release's own."""
+    engine = TransformersEngine(threads=settings.threads)
+    below = None if settings.lora is None or serving == origin else ModelFiles(directory=origin)
+    engine.load(serving, foundation=below)
+    moved = [
+        abs(found - recorded)
+        for each in samples
+        for found, recorded in zip(
+            engine.score(each.prompt_ids, each.token_ids, each.temperature),
+            each.logprobs,
+            strict=True,
+        )
+    ]
+    return sum(moved) / len(moved)
+
+
+@torch.no_grad()
+def _take_masters(model: Any, masters: dict[str, torch.Tensor]) -> None:
+    parameters = dict(model.named_parameters())
+    for name, tensor in masters.items():
+        parameters[name].copy_(tensor)
+
+
+@contextmanager
+def _deterministic(threads: int, seed: int) -> Iterator[None]:
+    """The same arithmetic each time; what the process had set is set again afterwards."""
+    before, warned = (
+        torch.are_deterministic_algorithms_enabled(),
+        (torch.is_deterministic_algorithms_warn_only_enabled()),
+    )
+    had = torch.get_num_threads()
+    # A GPU has operations without a deterministic form; there a warning is all one gets.
+    torch.use_deterministic_algorithms(True, warn_only=torch.cuda.is_available())
+    torch.set_num_threads(threads)
+    set_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(had)
+        torch.use_deterministic_algorithms(before, warn_only=warned)

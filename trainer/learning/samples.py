@@ -1,0 +1,164 @@
+"""Recorded turns into samples that can be trained on, or the reason why not.
+
+What always holds: a sample's ids, log-probabilities and mask have one length and are finite; it
+comes from the batch's release; it is whole. What is wrong is refused, never cut, padded or
+mended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence, Set
+from typing import Any
+
+import msgspec
+from jinja2 import TemplateError
+
+from reef_release.domain.traffic.tokens import token_fault
+from reef_release.errors import BadRequest
+from reef_release.traffic_wire import BatchAssignment, BatchSampleView
+from trainer.learning.prompts import hinted_messages, render
+from trainer.learning.settings import TrainingSettings
+
+__all__ = ["Model", "Sample", "Skipped", "load_samples", "read_batch"]
+
+_SCORES = (-1, 0, 1)
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """A judged turn, ready."""
+
+    turn_id: str
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    """The sampled reply."""
+    logprobs: tuple[float, ...]
+    """As the server recorded them, in nats, at `temperature`."""
+    temperature: float
+    reward: float
+    """The raw score; 0 when the sample feeds no policy term."""
+    distilled: bool
+    teacher_prompts: tuple[tuple[int, ...], ...]
+    """One per hint; the plain prompt alone when there is none."""
+    hint_characters: tuple[int, ...]
+    truncated: bool
+    """The reply does not end with a token that ends replies."""
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """A sample that is left out: a code, and a sentence about it."""
+
+    turn_id: str
+    reason: str
+    detail: str
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """What samples have to fit."""
+
+    tokenizer: Any
+    vocabulary: int
+    context_tokens: int
+    end_token_ids: Set[int]
+
+
+class _Refusal(Exception):
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+
+def read_batch(document: bytes) -> BatchAssignment:
+    """The batch in a JSON *document*, as the service hands it out. Raises `BadRequest`."""
+    try:
+        return msgspec.json.decode(document, type=BatchAssignment)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(
+            f"This is no batch: {error}.",
+            next_step="Give what `POST …/batches/claim` answers, as one JSON object.",
+        ) from error
+
+
+def load_samples(
+    batch: BatchAssignment, model: Model, settings: TrainingSettings
+) -> tuple[list[Sample], list[Skipped]]:
+    """The batch's samples in their order, and those that are left out."""
+    samples: list[Sample] = []
+    skipped: list[Skipped] = []
+    for view in batch.samples:
+        try:
+            samples.append(_load(view, batch.release_id, model, settings))
+        except _Refusal as refusal:
+            skipped.append(
+                Skipped(turn_id=view.turn_id, reason=refusal.reason, detail=refusal.detail)
+            )
+    return samples, skipped
+
+
+def _load(
+    view: BatchSampleView, release_id: str, model: Model, settings: TrainingSettings
+) -> Sample:
+    if view.release_id != release_id:
+        raise _Refusal(
+            "foreign-release", f"sampled by {view.release_id}; the batch is of {release_id}"
+        )
+    fault = token_fault(view.prompt_token_ids, view.token_ids, view.logprobs)
+    if fault is not None:
+        raise _Refusal(fault, "the recorded token data cannot be trained on")
+    for ids in (view.prompt_token_ids, view.token_ids):
+        if max(ids) >= model.vocabulary:
+            raise _Refusal("token-id-out-of-range", f"the model has {model.vocabulary} tokens")
+    temperature = 1.0 if view.temperature is None else view.temperature
+    if not (math.isfinite(temperature) and temperature > 0):
+        raise _Refusal("temperature", f"sampled at {temperature}: no distribution to learn from")
+    if view.score not in _SCORES:
+        raise _Refusal("score", f"the score is {view.score}, not -1, 0 or 1")
+    reward = float(view.score) if view.policy else 0.0
+    if reward == 0 and not view.distillation:
+        raise _Refusal("no-term", "the sample feeds no term of the objective")
+    prompts = _teacher_prompts(view, model.tokenizer, settings)
+    limit = min(settings.max_sample_tokens, model.context_tokens)
+    longest = len(view.token_ids) + max(map(len, (view.prompt_token_ids, *prompts)))
+    if longest > limit:
+        raise _Refusal("too-long", f"{longest} tokens with its prompt; {limit} are allowed")
+    return Sample(
+        turn_id=view.turn_id,
+        prompt_ids=tuple(view.prompt_token_ids),
+        token_ids=tuple(view.token_ids),
+        logprobs=tuple(view.logprobs),
+        temperature=temperature,
+        reward=reward,
+        distilled=view.distillation,
+        teacher_prompts=prompts,
+        hint_characters=tuple(map(len, view.hints)) if view.hinted else (0,),
+        truncated=view.token_ids[-1] not in model.end_token_ids,
+    )
+
+
+def _teacher_prompts(
+    view: BatchSampleView, tokenizer: Any, settings: TrainingSettings
+) -> tuple[tuple[int, ...], ...]:
+    plain = tuple(view.prompt_token_ids)
+    if not view.hinted:
+        return (plain,)
+    if not view.hints:
+        raise _Refusal("no-hint", "the sample is said to have a hint and has none")
+    rendering = settings.hints
+    try:
+        if rendering.require_same_prompt:
+            _require_same(render(tokenizer, view.messages, rendering), plain)
+        return tuple(
+            render(tokenizer, hinted_messages(view.messages, hint, rendering), rendering)
+            for hint in view.hints
+        )
+    except (ValueError, TypeError, KeyError, TemplateError) as error:
+        raise _Refusal("prompt", f"the hinted prompt cannot be rendered: {error}") from error
+
+
+def _require_same(rendered: Sequence[int], recorded: Sequence[int]) -> None:
+    if rendered != recorded:
+        raise _Refusal(
+            "other-prompt",
+            f"the chat template makes {len(rendered)} tokens of the messages; {len(recorded)}"
+            " others were answered. Set hints.chat_template_arguments as the server does.",
+        )

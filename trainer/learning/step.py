@@ -1,0 +1,318 @@
+"""The step: TRL's SDPO trainer, fed by recorded turns, with our objective in its loss.
+
+What always holds: TRL makes batches, runs the teacher, clips gradients, steps the optimizer and
+logs; what differs is where a batch comes from, that the teacher is the origin, and the loss. With
+the objective `trl` the loss is TRL's as well. Nothing is sampled and nothing is sent anywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PrinterCallback, TrainerCallback
+from trl.import_utils import TRLExperimentalWarning
+
+from trainer.learning.optimizer import update_norm
+from trainer.learning.samples import Sample
+from trainer.learning.settings import TrainingSettings
+from trainer.learning.teaching import fixed_numbers
+from trainer.learning.tensors import pad_left, plain_tensors
+from trainer.learning.watches import check
+from trainer.objective.loss import Tokens, aggregate, two_term_loss
+from trainer.objective.penalty import kl_estimate
+from trainer.objective.probabilities import entropies, logprobs_at
+from trainer.quiet import quiet_transformers
+
+with warnings.catch_warnings():
+    # That it may change is known: its version is pinned, and a test pins what is overridden.
+    warnings.simplefilter("ignore", TRLExperimentalWarning)
+    from trl.experimental.sdpo import SDPOConfig, SDPOTrainer
+
+__all__ = ["RecordedTurnsTrainer", "sdpo_config"]
+
+Metrics = dict[str, float]
+
+
+def sdpo_config(settings: TrainingSettings, count: int, scratch: Path, seed: int) -> SDPOConfig:
+    """TRL's configuration for `count` samples; `scratch` is a directory it may write to."""
+    terms = settings.terms
+    micro = max(
+        size for size in range(1, count + 1) if not count % size and size <= settings.micro_batch
+    )
+    both = terms.policy_weight + terms.distillation_weight
+    return SDPOConfig(
+        output_dir=str(scratch),
+        use_cpu=not torch.cuda.is_available(),
+        bf16=settings.precision == "bfloat16",
+        fp16=False,
+        activation_checkpointing=settings.gradient_checkpointing,
+        learning_rate=settings.adam.learning_rate,
+        lr_scheduler_type="constant",
+        max_grad_norm=settings.adam.max_grad_norm,
+        per_device_train_batch_size=micro,
+        gradient_accumulation_steps=count // micro,
+        num_generations=1,
+        num_iterations=settings.epochs,
+        max_steps=settings.epochs,
+        distillation_weight=terms.distillation_weight / both,
+        distillation_mode="topk_logits",
+        distillation_topk=terms.top_k,
+        distillation_add_tail=True,
+        distillation_alpha=1.0,
+        distillation_is_clip=None,
+        teacher_model_kind="base",
+        epsilon=terms.clip_low,
+        epsilon_high=terms.clip_high,
+        loss_type="grpo",
+        scale_rewards="none",
+        beta=0.0,
+        disable_dropout=True,
+        temperature=1.0,
+        shuffle_dataset=False,
+        seed=seed,
+        report_to=[],
+        logging_steps=1,
+        logging_nan_inf_filter=False,
+        save_strategy="no",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+        log_level="error",
+    )
+
+
+class RecordedTurnsTrainer(SDPOTrainer):
+    """One batch, `settings.epochs` optimizer steps."""
+
+    def __init__(
+        self,
+        *,
+        model: Any,
+        tokenizer: Any,
+        origin: Path,
+        samples: Sequence[Sample],
+        settings: TrainingSettings,
+        config: SDPOConfig,
+        optimizer: torch.optim.AdamW,
+        measures_drift: bool,
+        on_step: Callable[[int, Metrics], None],
+    ) -> None:
+        self._origin = origin
+        self._settings = settings
+        self._measures_drift = measures_drift
+        self.drift: Metrics = {}
+        constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
+        with quiet_transformers(), _quiet_trl():
+            super().__init__(
+                model=model,
+                reward_funcs=_no_reward,
+                args=config,
+                train_dataset=[{"sample": each} for each in samples],
+                processing_class=tokenizer,
+                optimizers=(optimizer, constant),
+                callbacks=[_Steps(settings, on_step)],
+            )
+        self.remove_callback(PrinterCallback)
+
+    def _send_telemetry(self) -> None:
+        """Nothing: that somebody trains here is nobody's business."""
+
+    def _setup_teacher_model(self) -> None:
+        """The teacher is the frozen origin. An adapter's is the model without the adapter."""
+        # Stock TRL loads the teacher from where the policy came from.
+        config: Any = self.model.config  # type: ignore[union-attr]  # there is a model by now
+        own, config._name_or_path = config._name_or_path, str(self._origin)
+        try:
+            with quiet_transformers():
+                super()._setup_teacher_model()
+        finally:
+            config._name_or_path = own
+
+    def _prepare_training_batch(self, inputs: list[dict[str, Any]]) -> dict[str, Tensor]:
+        """Recorded turns where TRL samples, with what stays the same during all steps."""
+        samples = [row["sample"] for row in inputs]
+        device = self.accelerator.device
+        padding = self._tokenizer.pad_token_id
+        batch = {name: each.to(device) for name, each in plain_tensors(samples, padding).items()}
+        size = self.args.per_device_train_batch_size
+        parts = [self._fixed(samples, batch, start, size) for start in range(0, len(samples), size)]
+        for name in parts[0]:
+            batch[name] = torch.cat([part[name] for part in parts])
+        if self._settings.objective == "trl":
+            chosen = batch["chosen"][:, 0].tolist()
+            prompts = [
+                each.teacher_prompts[hint] for each, hint in zip(samples, chosen, strict=True)
+            ]
+            ids, mask = pad_left(prompts, padding)
+            batch["teacher_input_ids"] = torch.cat([ids.to(device), batch["completion_ids"]], 1)
+            batch["teacher_attention_mask"] = torch.cat(
+                [mask.to(device), batch["completion_mask"]], 1
+            )
+        if self._measures_drift:
+            mask = batch["completion_mask"].bool()
+            moved = (batch["old_per_token_logps"] - batch["base_logprobs"]).abs()
+            self.drift = {"drift": float(moved[mask].mean())}
+            check(self.drift, self._settings.bounds)
+        return batch
+
+    def _fixed(
+        self, samples: Sequence[Sample], batch: dict[str, Tensor], start: int, size: int
+    ) -> dict[str, Tensor]:
+        part = {name: each[start : start + size] for name, each in batch.items()}
+        padding = self._tokenizer.pad_token_id
+
+        def forward(
+            prompts: Sequence[Sequence[int]], rows: Sequence[int], *, teacher: bool
+        ) -> Tensor:
+            ids, mask = pad_left(prompts, padding)
+            places = list(rows)
+            completion, reply = part["completion_ids"][places], part["completion_mask"][places]
+            input_ids = torch.cat([ids.to(completion.device), completion], 1)
+            attention_mask = torch.cat([mask.to(completion.device), reply], 1)
+            self._set_temperatures(part["temperatures"][places])
+            weights: Any = nullcontext()
+            if teacher:
+                weights = self._get_teacher_context_for_self_distillation()  # type: ignore[no-untyped-call]
+            with torch.no_grad(), self.compute_loss_context_manager(), weights:
+                return self._forward_logits(
+                    self.teacher_model if teacher else self.model,
+                    input_ids,
+                    attention_mask,
+                    completion.shape[1],
+                )
+
+        return fixed_numbers(
+            samples[start : start + size],
+            part["completion_mask"].bool(),
+            part["completion_ids"],
+            forward,
+            self._settings.terms,
+        )
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: Any = None,
+    ) -> Tensor:
+        """The loss of one micro-batch, over the number of them; counted into the metrics."""
+        self._set_temperatures(inputs["temperatures"])
+        if self._settings.objective == "trl":
+            terms = self._settings.terms
+            loss: Tensor = super().compute_loss(  # type: ignore[no-untyped-call]
+                model, inputs, return_outputs, num_items_in_batch
+            )
+            # TRL blends by shares; ours are weights.
+            return loss * (terms.policy_weight + terms.distillation_weight)
+        logits, tokens = self._tokens(model, inputs)
+        found = two_term_loss(tokens, self._settings.terms)
+        self._count("policy", found.policy)
+        self._count("distillation", found.distillation)
+        self._count("penalty", found.penalty)
+        self._watch(logits, tokens, inputs["base_logprobs"])
+        check({"loss": float(found.total.detach())}, self._settings.bounds)
+        return found.total / self.current_gradient_accumulation_steps
+
+    @torch.no_grad()
+    def measure(self) -> Metrics:
+        """The metrics of the weights as they are now, over the batch that was trained."""
+        self._metrics["train"].clear()
+        for inputs in self._buffered_inputs:  # type: ignore[attr-defined]  # None until a step
+            self._set_temperatures(inputs["temperatures"])
+            with self.compute_loss_context_manager():
+                logits, tokens = self._tokens(self.model, inputs)
+            self._watch(logits, tokens, inputs["base_logprobs"])
+        counted = self._metrics["train"]
+        return {name: sum(values) / len(values) for name, values in counted.items()}
+
+    def _tokens(self, model: Any, inputs: dict[str, Tensor]) -> tuple[Tensor, Tokens]:
+        completion = inputs["completion_ids"]
+        logits = self._forward_logits(
+            model,
+            torch.cat([inputs["prompt_ids"], completion], 1),
+            torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1),
+            completion.shape[1],
+        )
+        wanted = torch.cat([completion.unsqueeze(-1), inputs["candidate_ids"]], -1)
+        logprobs = logprobs_at(logits, wanted)
+        return logits, Tokens(
+            logprobs=logprobs[..., 0],
+            candidate_logprobs=logprobs[..., 1:],
+            old_logprobs=inputs["old_per_token_logps"],
+            old_candidate_logprobs=inputs["old_candidate_logprobs"],
+            teacher_candidate_logprobs=inputs["teacher_candidate_logprobs"],
+            counts=inputs["counts"],
+            mask=inputs["completion_mask"].bool(),
+            rewards=inputs["advantages"],
+            distilled=inputs["self_distillation_mask"].bool(),
+            origin_logprobs=inputs["origin_logprobs"],
+        )
+
+    @torch.no_grad()
+    def _watch(self, logits: Tensor, tokens: Tokens, base_logprobs: Tensor) -> None:
+        now, mask = tokens.logprobs.detach(), tokens.mask
+        bound = self._settings.terms.log_ratio_clamp
+        # Of the two, whoever sampled stands first: the serving release, and nearly so the policy.
+        base = kl_estimate(base_logprobs, now, mask, "k3", bound=bound)
+        origin = kl_estimate(now, tokens.origin_logprobs, mask, "k3", bound=bound)
+        moved = (now - tokens.old_logprobs).clamp(-bound, bound).exp()
+        terms = self._settings.terms
+        outside = (moved < 1 - terms.clip_low) | (moved > 1 + terms.clip_high)
+        self._count("kl_base", aggregate(base, mask))
+        self._count("kl_origin", aggregate(origin, mask))
+        self._count("entropy", aggregate(entropies(logits.detach()), mask))
+        self._count("outside_clip", aggregate(outside.to(now.dtype), mask))
+
+    def _count(self, name: str, value: Tensor) -> None:
+        self._metrics["train"][name].append(float(value))
+
+    def _set_temperatures(self, temperatures: Tensor) -> None:
+        # TRL divides all logits by this; it broadcasts over them.
+        self.temperature = temperatures.view(-1, 1, 1)
+
+
+class _Steps(TrainerCallback):
+    """Hands out each step's metrics, and stops at a bound."""
+
+    def __init__(self, settings: TrainingSettings, on_step: Callable[[int, Metrics], None]) -> None:
+        self._settings = settings
+        self._on_step = on_step
+        self._update_norm = 0.0
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        self._update_norm = update_norm(given["optimizer"])
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **given: Any) -> None:
+        if "loss" not in logs:
+            return  # the summary at the end
+        metrics = {
+            name.rpartition("/")[2]: float(value)
+            for name, value in logs.items()
+            if name not in ("epoch", "learning_rate") and value is not None
+        }
+        metrics["update_norm"] = self._update_norm
+        check(metrics, self._settings.bounds)
+        self._on_step(int(state.global_step), metrics)
+
+
+@contextmanager
+def _quiet_trl() -> Iterator[None]:
+    """Without its remark on adapters: the origin under the adapter is the teacher on purpose."""
+    logger = logging.getLogger("trl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _no_reward(**_: Any) -> list[float]:
+    raise AssertionError("recorded turns are scored already")

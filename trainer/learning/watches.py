@@ -1,0 +1,88 @@
+"""What is watched while a batch is trained, and when it is stopped.
+
+What always holds: a number that is not finite stops the step whatever the bounds are; a stopped
+batch leaves no weights. A bound of null is not watched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from trainer.objective.settings import require_between
+
+__all__ = ["Bounds", "StepStopped", "StopReason", "check"]
+
+StopReason = Literal[
+    "non-finite", "kl", "entropy", "reply-length", "truncation", "drift", "update-norm", "error"
+]
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where training stops. Divergences and entropies are in nats per token."""
+
+    kl_base: float | None = 1.0
+    """From the serving release, estimated on its own replies."""
+    kl_origin: float | None = 10.0
+    """From the origin, estimated on the same replies."""
+    entropy_low: float | None = 1e-4
+    """Below: the policy has collapsed."""
+    entropy_high: float | None = 5.0
+    """Above: it babbles."""
+    reply_tokens_low: float | None = 2.0
+    """The mean length of the batch's replies, in tokens."""
+    reply_tokens_high: float | None = None
+    truncated: float | None = 0.5
+    """The share of replies that were cut before their end."""
+    drift: float | None = 0.3
+    """Mean absolute difference of log-probabilities, recorded by the server against computed
+    here with the same weights: beyond it, the two do not run the same model."""
+    update_norm: float | None = 0.1
+    """Length of one step's change, relative to the length of what is trained."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None:
+                require_between(f"bounds.{name}", value, 0.0, 1e9)
+
+
+class StepStopped(Exception):
+    """Raised inside a step, turned into a value by whoever runs the batch."""
+
+    def __init__(self, reason: StopReason, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason: StopReason = reason
+        self.detail = detail
+
+
+_WATCHED: tuple[tuple[str, str, StopReason, bool], ...] = (
+    ("reply_tokens", "reply_tokens_low", "reply-length", False),
+    ("reply_tokens", "reply_tokens_high", "reply-length", True),
+    ("truncated", "truncated", "truncation", True),
+    ("drift", "drift", "drift", True),
+    ("entropy", "entropy_low", "entropy", False),
+    ("entropy", "entropy_high", "entropy", True),
+    ("kl_base", "kl_base", "kl", True),
+    ("kl_origin", "kl_origin", "kl", True),
+    ("update_norm", "update_norm", "update-norm", True),
+)
+"""The metric, the bound, the reason, and whether the bound is an upper one."""
+
+
+def check(metrics: Mapping[str, float], bounds: Bounds) -> None:
+    """Raise `StepStopped` for the first of *metrics* that is not finite or out of its bound."""
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise StepStopped("non-finite", f"{name} is {value}")
+    for name, field, reason, upper in _WATCHED:
+        bound = getattr(bounds, field)
+        found = metrics.get(name)
+        if bound is None or found is None:
+            continue
+        if found > bound if upper else found < bound:
+            side = "above" if upper else "below"
+            raise StepStopped(reason, f"{name} is {found:.6g}, {side} the bound {bound:g}")
