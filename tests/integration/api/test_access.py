@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 ALL = "ingest judge train gate sign serve audit operate"
 LOG = "audit gate operate serve"
 BLOB = "audit gate operate serve sign train"
+TRAINING = "train audit operate"
 SESSION = "audit ingest judge operate"
 CANDIDATE = "audit gate operate sign train"
 PUBLIC = ""
@@ -123,6 +124,12 @@ ROUTES = [
         f"{SCENARIO}/turns/{{turn_id:str}}/judgment", "POST", f"{S}/turns/none/judgment", "judge"
     ),
     Route(f"{SCENARIO}/judge/probes", "POST", f"{S}/judge/probes", "judge"),
+    Route(f"{SCENARIO}/batches", "GET", f"{S}/batches", TRAINING),
+    Route(f"{SCENARIO}/batches/{{batch_id:str}}", "GET", f"{S}/batches/none", TRAINING),
+    Route(f"{SCENARIO}/lines/{{line_id:str}}", "GET", f"{S}/lines/none", TRAINING),
+    Route(
+        f"{SCENARIO}/batches/{{batch_id:str}}/events", "POST", f"{S}/batches/none/events", "train"
+    ),
     Route(f"{SCENARIO}/batches/claim", "POST", f"{S}/batches/claim", "train"),
     Route(
         f"{SCENARIO}/batches/{{batch_id:str}}/release", "POST", f"{S}/batches/none/release", "train"

@@ -10,19 +10,19 @@ import pytest
 
 from tests.integration.api.story import Problem, Site, Story, open_story, until
 from tests.integration.api.traffic import (
+    HINT,
     JUDGE,
+    REACTION,
     Agent,
     claim_batch,
     claim_turn,
     judge,
+    judged_turn,
     signal,
     vote,
 )
 
 pytestmark = pytest.mark.anyio
-
-HINT = "Write it as a sum."
-REACTION = "No. Show me how you got there."
 
 
 @pytest.fixture
@@ -32,19 +32,6 @@ async def small(site: Site) -> AsyncIterator[Story]:
         await story.create_scenario()
         await story.release()
         yield story
-
-
-async def judged_turn(story: Story, *, score: int = -1, hint: str = HINT, **call: Any) -> str:
-    """A conversation of its own with one judged turn of the release served; the turn's id."""
-    number = next(story.site.numbers)
-    agent = Agent(story=story, release_id=await story.serving(), tag=f"s-{number}")
-    question = call.pop("question", f"Add {number} and two, please.")
-    receipt = await agent.say(question, f"It is {number + 2}.", **call)
-    await agent.say(REACTION, f"{number} + 2 = {number + 2}, that is how I got there.")
-    turn = await until(lambda: claim_turn(story))
-    assert turn["turn_id"] == receipt
-    await judge(story, turn, vote(score, 1, *([hint] if hint else [])))
-    return receipt
 
 
 async def refusals(story: Story, count: int = 1) -> list[str]:

@@ -11,13 +11,16 @@ from typing import Any
 from tests.integration.api.story import Problem, Story, until
 
 __all__ = [
+    "HINT",
     "JUDGE",
+    "REACTION",
     "Agent",
     "claim_batch",
     "claim_turn",
     "correlated",
     "interaction",
     "judge",
+    "judged_turn",
     "judgment",
     "lines",
     "signal",
@@ -103,6 +106,8 @@ def lines(bodies: Sequence[Any]) -> bytes:
     return b"".join(json.dumps(body).encode() + b"\n" for body in bodies)
 
 
+HINT = "Write it as a sum."
+REACTION = "No. Show me how you got there."
 JUDGE = {"model": "scripted", "prompt_digest": "ab" * 32, "settings": {"votes": "3"}}
 
 
@@ -131,6 +136,19 @@ async def claim_turn(story: Story, worker: str = "judge-1") -> Any:
 async def judge(story: Story, turn: Any, *votes: Any, **changes: Any) -> Any:
     path = story.path("turns", turn["turn_id"], "judgment")
     return await story.post("judge", path, judgment(turn["lease_id"], *votes, **changes))
+
+
+async def judged_turn(story: Story, *, score: int = -1, hint: str = HINT, **call: Any) -> str:
+    """A conversation of its own with one judged turn of the release served; the turn's id."""
+    number = next(story.site.numbers)
+    agent = Agent(story=story, release_id=await story.serving(), tag=f"s-{number}")
+    question = call.pop("question", f"Add {number} and two, please.")
+    receipt = await agent.say(question, f"It is {number + 2}.", **call)
+    await agent.say(REACTION, f"{number} + 2 = {number + 2}, that is how I got there.")
+    turn = await until(lambda: claim_turn(story))
+    assert turn["turn_id"] == receipt
+    await judge(story, turn, vote(score, 1, *([hint] if hint else [])))
+    return receipt
 
 
 async def claim_batch(story: Story, worker: str = "trainer-1") -> Any:

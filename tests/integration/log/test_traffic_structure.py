@@ -8,6 +8,7 @@ import pytest
 from reef_release.domain import events as ev
 from tests.calls import AT, JUDGE, bound, failed, judged, recorded, unbound
 from tests.integration.log.mirror import Mirror
+from tests.training import Trainer
 from tests.world import World
 
 pytestmark = pytest.mark.anyio
@@ -124,3 +125,30 @@ async def test_a_batch_is_held_by_one_trainer_at_a_time(world: World, mirror: Mi
     await mirror.accepts(stolen)
     await mirror.accepts(msgspec.structs.replace(released, lease_id="m", reason="body-missing"))
     assert await mirror.codes_against(claim) == {"batch-ended"}
+
+
+async def test_training_goes_on_in_the_stream_of_its_batch_and_its_holder_stays_known(
+    world: World, mirror: Mirror
+) -> None:
+    world.release()
+    trainer = Trainer(world)
+    batch = trainer.claimed()
+    for data in (trainer.started(batch), trainer.failed(batch)):
+        assert await mirror.codes_against(data, stream="batch/other") == {"other-stream"}
+        await mirror.accepts(data)
+    lease = trainer.claim(batch)
+    await mirror.accepts(trainer.started(batch))
+    await mirror.accepts(trainer.step(batch))
+    stolen = ev.BatchClaimed(batch_id=batch, lease_id="m", worker="w", lease_s=60)
+    assert await mirror.codes_against(stolen) == {"claimed"}
+    released = ev.BatchReleased(batch_id=batch, lease_id="m", reason="abandoned")
+    assert await mirror.codes_against(released) == {"other-lease"}
+    await mirror.accepts(trainer.completed(batch))
+    assert await mirror.codes_against(stolen) == {"claimed"}
+    await mirror.accepts(msgspec.structs.replace(released, lease_id=lease))
+    assert await mirror.codes_against(stolen) == {"batch-ended"}
+    trainer = Trainer(world, "line-2")
+    trainer.train()
+    trainer.promoted()
+    await mirror.follow()
+    assert world.state.violations == []

@@ -22,6 +22,8 @@ HOUR = HourView(
     judged=3,
     refused={"stale": 1},
     batched=2,
+    completed=2,
+    trained=1,
 )
 VIEW = SignalView(
     scenario="homework",
@@ -56,7 +58,15 @@ def run(monkeypatch: pytest.MonkeyPatch, view: SignalView, *words: str) -> Any:
 def test_the_page_shows_where_the_signal_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run(monkeypatch, VIEW, "homework")
     assert result.exit_code == 0, result.output
-    for words in ("bound by tag", "first-call", "stale", "tag-is-reused", "█", "2026-01-02T03"):
+    for words in (
+        "bound by tag",
+        "first-call",
+        "stale",
+        "tag-is-reused",
+        "█",
+        "2026-01-02T03",
+        "trained",
+    ):
         assert words in result.output
     assert run(monkeypatch, VIEW, "show", "homework").output == result.output
 

@@ -14,6 +14,7 @@ import pytest
 from reef_release import wire
 from reef_release.client import ReefClient
 from reef_release.client.errors import BadAnswer
+from reef_release.client.training import Training
 from reef_release.domain.canonical import canonical_json
 from reef_release.domain.events import FileEntry
 from tests.fakes import NO_WAIT
@@ -108,7 +109,11 @@ def test_documents_come_back_byte_for_byte(call: Any, target: str) -> None:
 
 
 def test_every_public_method_says_what_it_does() -> None:
-    methods = inspect.getmembers(ReefClient, inspect.isfunction)
+    methods = [
+        method
+        for kind in (ReefClient, Training)
+        for method in inspect.getmembers(kind, inspect.isfunction)
+    ]
     assert all(method.__doc__ for name, method in methods if not name.startswith("_"))
 
 

@@ -114,6 +114,7 @@ CALL: dict[str, Any] = {
 }
 JUDGE = ev.JudgeRecord(model="tiny", prompt_digest=DIGEST, settings={"votes": "3"})
 PROBES: dict[str, Any] = {"judge": JUDGE, "asked": 20, "right": 15}
+TRAINING: dict[str, Any] = {"batch_id": "x", "lease_id": "l", "line": "n"}
 EXAMPLES += [
     (
         ev.InteractionRecorded(**CALL, finish_reason="stop", token_count=2, token_fault=None),
@@ -163,6 +164,18 @@ EXAMPLES += [
     ),
     (ev.BatchClaimed(batch_id="x", lease_id="l", worker="w", lease_s=120), "batch/x"),
     (ev.BatchReleased(batch_id="x", lease_id="l", reason="expired"), "batch/x"),
+    (ev.TrainingStarted(**TRAINING, parent=DIGEST, settings={"clip": "0.2"}, seed=7), "batch/x"),
+    (ev.TrainingStep(**TRAINING, step=3, epoch=1, metrics={"loss": "0.5"}), "batch/x"),
+    (
+        ev.TrainingCompleted(
+            **TRAINING,
+            weights_id=DIGEST,
+            steps=3,
+            skipped=[ev.SkippedSample(turn_id="b", reason="too-long")],
+        ),
+        "batch/x",
+    ),
+    (ev.TrainingFailed(**TRAINING, reason="drift", detail="0.3 nats"), "batch/x"),
 ]
 IDS = [data.TYPE for data, _ in EXAMPLES]
 

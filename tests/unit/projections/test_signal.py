@@ -10,6 +10,7 @@ import pytest
 from reef_release.domain import events as ev
 from reef_release.projections.signal import SignalHealth
 from tests.calls import DIGEST, JUDGE, bound, failed, judged, recorded, unbound
+from tests.training import Trainer
 from tests.world import World
 
 EARLY = "2026-01-02T03:59:59.999999Z"
@@ -101,3 +102,35 @@ def test_an_event_without_effect_is_not_counted(world: World) -> None:
     world.attack(recorded("a"))
     world.attack(judged("a", judge=JUDGE))
     assert msgspec.to_builtins(health(world).total(world.scenario_name)) == before
+
+
+def test_a_turn_is_trained_once_a_release_was_trained_on_it(world: World) -> None:
+    world.release()
+    trainer = Trainer(world)
+    trainer.train()
+    second = trainer.claimed()
+    world.append(trainer.started(second))
+    world.append(trainer.step(second))
+    skipped = ev.SkippedSample(turn_id="t4", reason="too-long")
+    world.append(trainer.completed(second, skipped=[skipped]))
+    total = health(world).total(world.scenario_name)
+    assert (total.batched, total.completed, total.skipped, total.trained) == (4, 3, 1, 0)
+    trainer.promoted()
+    total = health(world).total(world.scenario_name)
+    assert (total.batched, total.completed, total.skipped, total.trained) == (4, 3, 1, 3)
+
+
+def test_an_abandoned_or_quarantined_batch_counts_no_more(world: World) -> None:
+    world.release()
+    trainer = Trainer(world)
+    first = trainer.train()
+    lease_id = trainer.batch_of(first).lease_id
+    world.append(ev.BatchReleased(batch_id=first, lease_id=lease_id, reason="abandoned"))
+    other = Trainer(world, "line-2")
+    batch = other.form()
+    for reason, batched in (("error", 2), ("drift", 0)):
+        other.claim(batch)
+        world.append(other.started(batch))
+        world.append(other.failed(batch, reason))
+        assert health(world).total(world.scenario_name).batched == batched
+    assert health(world).total(world.scenario_name).completed == 0

@@ -30,6 +30,8 @@ OPEN_TO_WORKERS = {
     "reef_release.errors",
     "reef_release.ids",
     "reef_release.signing",
+    "reef_release.traffic_wire",
+    "reef_release.training_wire",
     "reef_release.wire",
 }
 

@@ -1,0 +1,449 @@
+"""The fold of training: who holds a batch trains it once, and only from what its line came to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from reef_release.domain import events as ev
+from reef_release.domain.traffic.lines import abandoned_batches, line_end
+from reef_release.domain.traffic.training_rules import MAX_BATCH_STEPS
+from tests.training import Trainer
+from tests.world import World
+
+SHORT = {
+    "verifiers": ["answer@1"],
+    "rule": {"kind": "consecutive_passes", "k": 2, "max_trials": 3, "max_failures": 3},
+}
+"""A gate that decides nothing when a right answer stands between two wrong ones."""
+
+
+@pytest.fixture
+def trainer(world: World) -> Trainer:
+    world.release()
+    return Trainer(world)
+
+
+def changed(data: Any, **changes: Any) -> Any:
+    return msgspec.structs.replace(data, **changes)
+
+
+def end(trainer: Trainer) -> str | None:
+    return line_end(trainer.world.state, trainer.world.scenario, trainer.line)
+
+
+def settle(world: World) -> list[str]:
+    """Let go what the service would; the batches."""
+    released = list(abandoned_batches(world.state, world.scenario))
+    for data in released:
+        world.append(data)
+    assert list(abandoned_batches(world.state, world.scenario)) == []
+    return [data.batch_id for data in released]
+
+
+def test_a_trained_batch_is_of_nobody_and_its_line_has_come_further(trainer: Trainer) -> None:
+    world = trainer.world
+    origin = world.serving
+    first = trainer.train(steps=2)
+    second = trainer.train(steps=3)
+    assert trainer.line.batches == [first, second]
+    assert (trainer.line.base, trainer.line.steps) == (origin, 5)
+    assert trainer.line.weights_id == trainer.weights(2)
+    assert trainer.batch_of(first).stage == "trained"
+    assert not world.scenario.traffic.open_batches
+    claim = ev.BatchClaimed(batch_id=first, lease_id="m", worker="w", lease_s=60)
+    assert world.attack(claim) == ["trained"]
+    lease = trainer.batch_of(first).lease_id
+    assert world.attack(changed(claim, lease_id=lease)) == ["trained"]
+    for reason in ("expired", "failed", "stale", "body-missing"):
+        released = ev.BatchReleased(batch_id=first, lease_id=lease, reason=reason)  # type: ignore[arg-type]
+        assert world.attack(released) == ["trained"]
+    assert world.replayed().scenarios == world.state.scenarios
+
+
+def test_training_begins_on_a_claimed_batch_under_its_lease(trainer: Trainer) -> None:
+    world = trainer.world
+    batch = trainer.form()
+    begun = trainer.started(batch)
+    assert world.attack(changed(begun, batch_id="x")) == ["unknown-batch"]
+    assert world.attack(begun) == ["other-lease"]
+    trainer.claim(batch, "l")
+    assert world.attack(begun) == ["other-lease"]
+    begun = trainer.started(batch)
+    assert world.attack(changed(begun, parent="ab" * 32)) == ["parent"]
+    assert world.attack(changed(begun, line="")) == ["line"]
+    assert world.attack(changed(begun, line="a line")) == ["line"]
+    assert world.attack(changed(begun, settings={"": "1"})) == ["names"]
+    assert world.attack(changed(begun, settings={"prompt": "x" * 2001})) == ["settings"]
+    assert world.attack(changed(begun, settings={str(n): "" for n in range(201)})) == ["names"]
+    world.append(begun)
+    assert world.attack(begun) == ["started"]
+    assert trainer.batch_of(batch).stage == "training"
+
+
+def test_nothing_follows_that_was_not_started(trainer: Trainer) -> None:
+    trainer.train()
+    batch = trainer.claimed()
+    for data in (trainer.step(batch), trainer.completed(batch), trainer.failed(batch)):
+        assert trainer.world.attack(data) == ["not-started"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"step": 1}, "step-not-due"),
+        ({"step": 4}, "step-not-due"),
+        ({"step": 0}, "step-not-due"),
+        ({"lease_id": "m"}, "other-lease"),
+        ({"line": "line-2"}, "other-line"),
+        ({"epoch": -1}, "epoch"),
+        ({"metrics": {"loss": "NaN"}}, "not-finite"),
+        ({"metrics": {"loss": "inf"}}, "not-finite"),
+        ({"metrics": {"loss": "-Infinity"}}, "not-finite"),
+        ({"metrics": {"loss": "1e999"}}, "not-finite"),
+        ({"metrics": {"loss": "1e308"}}, "not-finite"),
+        ({"metrics": {"loss": "0x10"}}, "not-finite"),
+        ({"metrics": {"loss": "1_000"}}, "not-finite"),
+        ({"metrics": {"loss": " 1"}}, "not-finite"),
+        ({"metrics": {"loss": "٣"}}, "not-finite"),
+        ({"metrics": {"x" * 101: "1"}}, "names"),
+        ({"metrics": {str(n): "1" for n in range(201)}}, "names"),
+    ],
+    ids=str,
+)
+def test_steps_come_without_gaps_and_with_finite_figures(
+    trainer: Trainer, changes: dict[str, Any], code: str
+) -> None:
+    trainer.train()
+    batch = trainer.claimed()
+    trainer.world.append(trainer.started(batch))
+    trainer.world.append(trainer.step(batch))
+    assert trainer.world.attack(changed(trainer.step(batch), **changes)) == [code]
+    trainer.world.append(trainer.step(batch))
+    assert trainer.line.steps == 1
+
+
+def test_a_batch_has_a_bound_of_steps(trainer: Trainer) -> None:
+    batch = trainer.claimed()
+    trainer.world.append(trainer.started(batch))
+    attempt = trainer.batch_of(batch).attempt
+    assert attempt is not None
+    attempt.steps = MAX_BATCH_STEPS  # as if they had been posted
+    assert trainer.world.reasons(trainer.step(batch))[0].code == "too-many-steps"
+    attempt.steps -= 1
+    assert trainer.world.reasons(trainer.step(batch)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"steps": 2}, "steps"),
+        ({"steps": 0}, "steps"),
+        ({"weights_id": "w"}, "weights"),
+        ({"lease_id": "m"}, "other-lease"),
+        ({"line": "line-2"}, "other-line"),
+        ({"skipped": [ev.SkippedSample(turn_id="x", reason="too-long")]}, "skipped"),
+        ({"skipped": [ev.SkippedSample(turn_id="t0", reason="too-long")] * 2}, "skipped"),
+        ({"skipped": [ev.SkippedSample(turn_id="t0", reason="x" * 101)]}, "skipped"),
+    ],
+    ids=str,
+)
+def test_what_is_completed_agrees_with_its_steps_and_samples(
+    trainer: Trainer, changes: dict[str, Any], code: str
+) -> None:
+    world = trainer.world
+    batch = trainer.claimed()
+    world.append(trainer.started(batch))
+    world.append(trainer.step(batch))
+    completed = trainer.completed(batch)
+    assert world.attack(changed(completed, **changes)) == [code]
+    world.append(changed(completed, skipped=[ev.SkippedSample(turn_id="t0", reason="too-long")]))
+    assert world.attack(completed) == ["trained"]
+
+
+def test_a_batch_of_which_all_is_skipped_leaves_the_weights_as_they_were(trainer: Trainer) -> None:
+    batch = trainer.claimed()
+    trainer.world.append(trainer.started(batch))
+    assert trainer.world.attack(trainer.completed(batch)) == ["weights"]
+    trainer.world.append(trainer.completed(batch, weights_id=trainer.world.serving))
+    assert trainer.line.weights_id == trainer.world.serving
+
+
+def test_a_line_trains_one_batch_at_a_time_and_goes_on_from_what_it_came_to(
+    trainer: Trainer,
+) -> None:
+    world = trainer.world
+    first, second = trainer.claimed(), trainer.claimed()
+    world.append(trainer.started(first))
+    assert world.attack(trainer.started(second)) == ["line-busy"]
+    world.append(trainer.step(first))
+    world.append(trainer.completed(first))
+    assert world.attack(trainer.started(second, parent=world.serving)) == ["parent"]
+    world.append(trainer.started(second))
+
+
+def test_after_a_lapse_another_lease_starts_again_and_the_old_one_counts_no_more(
+    trainer: Trainer,
+) -> None:
+    world = trainer.world
+    trainer.train(steps=2)
+    batch = trainer.form()
+    old = trainer.claim(batch)
+    world.append(trainer.started(batch))
+    world.append(trainer.step(batch))
+    late = [trainer.step(batch), trainer.completed(batch), trainer.failed(batch)]
+    world.append(ev.BatchReleased(batch_id=batch, lease_id=old, reason="expired"))
+    assert trainer.line.training is None
+    for data in late:
+        assert world.attack(data) == ["other-lease"]
+    trainer.claim(batch)
+    for data in late:
+        assert world.attack(data) == ["other-lease"]
+    world.append(trainer.started(batch))
+    assert trainer.step(batch).step == 3  # the first try's step does not count
+    world.append(trainer.step(batch))
+    world.append(trainer.completed(batch))
+    assert trainer.line.steps == 3
+    for data in late:
+        assert world.attack(data) == ["trained"]
+
+
+def test_a_failed_training_gives_the_batch_back_and_its_steps_do_not_count(
+    trainer: Trainer,
+) -> None:
+    world = trainer.world
+    batch = trainer.claimed()
+    world.append(trainer.started(batch))
+    world.append(trainer.step(batch))
+    assert world.attack(trainer.failed(batch, detail="x" * 2001)) == ["detail"]
+    world.append(trainer.failed(batch, "kl"))
+    assert trainer.batch_of(batch).stage == "open"
+    assert (trainer.line.steps, trainer.line.training) == (0, None)
+    trainer.train(batch)
+
+
+@pytest.mark.parametrize("reasons", [["drift"], ["error", "kl", "non-finite"]], ids=str)
+def test_what_drifts_or_fails_three_times_is_quarantined(
+    trainer: Trainer, reasons: list[str]
+) -> None:
+    world = trainer.world
+    batch = trainer.form("t0", batch_id="bad") if trainer.judged_turn() == "t0" else ""
+    for reason in reasons:
+        assert trainer.batch_of(batch).ended is None
+        trainer.claim(batch)
+        world.append(trainer.started(batch))
+        world.append(trainer.failed(batch, reason))
+    assert trainer.batch_of(batch).stage == "quarantined"
+    claim = ev.BatchClaimed(batch_id=batch, lease_id="m", worker="w", lease_s=60)
+    assert world.attack(claim) == ["batch-ended"]
+    assert list(world.scenario.traffic.samples) == ["t0"]
+    release = world.serving or ""
+    sample = ev.BatchSample(turn_id="t0", target="t0", release_id=release)
+    formed = ev.BatchFormed(batch_id="x", channel="stable", release_id=release, samples=[sample])
+    assert world.attack(formed) == ["quarantined"]
+    world.append(ev.SampleRefused(turn_id="t0", target="t0", reason="quarantined"))
+
+
+def test_what_a_promoted_candidate_names_is_used_for_good(trainer: Trainer) -> None:
+    world = trainer.world
+    named = [trainer.train(), trainer.train()]
+    release = trainer.promoted()
+    for batch_id in named:
+        batch = trainer.batch_of(batch_id)
+        assert (batch.stage, batch.used_in) == ("used", release)
+        released = ev.BatchReleased(batch_id=batch_id, lease_id=batch.lease_id, reason="abandoned")
+        assert world.attack(released) == ["used"]
+    assert settle(world) == []
+    assert world.replayed().scenarios == world.state.scenarios
+
+
+def test_what_was_trained_beside_the_promoted_candidate_is_let_go(trainer: Trainer) -> None:
+    world = trainer.world
+    trainer.train()
+    candidate = trainer.admitted()
+    beside = trainer.train()
+    open_one = trainer.claimed()
+    world.append(trainer.started(open_one))
+    assert settle(world) == []
+    gate_id = world.gate(candidate)
+    world.sign(gate_id)
+    world.promote(gate_id)
+    assert settle(world) == [beside]
+    assert end(trainer) == "base-left"
+    assert world.attack(trainer.step(open_one)) == ["line-over"]
+    assert world.attack(trainer.completed(open_one, weights_id=trainer.line.weights_id)) == [
+        "line-over"
+    ]
+    world.append(trainer.failed(open_one))
+    trainer.claim(open_one)
+    assert world.attack(trainer.started(open_one)) == ["line-over"]
+
+
+def refuse(world: World, candidate: str) -> None:
+    world.refuse(candidate)
+
+
+def fail(world: World, candidate: str) -> None:
+    world.admit(candidate)
+    world.checkpoint()
+    assert world.scenario.gates[world.gate(candidate, "---")].outcome == "failed"
+
+
+def err(world: World, candidate: str) -> None:
+    world.admit(candidate)
+    world.checkpoint()
+    for _ in range(2):
+        assert settle(world) == []
+        assert world.scenario.gates[world.gate(candidate, "eee")].outcome == "errored"
+
+
+def err_and_change_the_policy(world: World, candidate: str) -> None:
+    world.admit(candidate)
+    world.checkpoint()
+    world.gate(candidate, "eee")
+    assert settle(world) == []
+    world.change_policy()
+
+
+def revoke(world: World, candidate: str) -> None:
+    world.admit(candidate)
+    world.revoke_candidate(candidate)
+
+
+def leave_the_base(world: World, candidate: str) -> None:
+    world.admit(candidate)
+    world.checkpoint()
+    gate_id = world.open_gate(candidate)
+    base = world.serving or ""
+    # Another candidate cannot be promoted meanwhile: one gate at a time. But one can roll back.
+    world.rollback(next(iter(world.scenario.releases)))
+    world.stale(gate_id)
+    world.rollback(base)
+
+
+ENDS = [
+    (refuse, "candidate-refused"),
+    (fail, "candidate-failed"),
+    (err, "candidate-errored"),
+    (err_and_change_the_policy, "candidate-errored"),
+    (revoke, "candidate-revoked"),
+    (leave_the_base, "base-left"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "why"), ENDS, ids=[each.__name__ for each, _ in ENDS])
+def test_a_candidate_that_comes_to_nothing_lets_its_turns_go(
+    trainer: Trainer, spoil: Any, why: str
+) -> None:
+    world = trainer.world
+    world.release()
+    batches = [trainer.train(), trainer.train()]
+    candidate = trainer.submit()
+    released = ev.BatchReleased(
+        batch_id=batches[0],
+        lease_id=trainer.batch_of(batches[0]).lease_id,
+        reason="abandoned",
+    )
+    assert world.attack(released) == ["candidate-waits"]
+    assert world.attack(changed(released, lease_id="m")) == ["other-lease"]
+    spoil(world, candidate)
+    assert end(trainer) == why
+    fresh = trainer.claimed()
+    assert "line-over" in world.attack(trainer.started(fresh))
+    assert settle(world) == batches
+    traffic = world.scenario.traffic
+    assert list(traffic.samples) == ["t0", "t2", "t4", "t6"]
+    assert world.attack(released) == ["batch-ended"]
+    if world.scenario.candidates[candidate].admitted_position is not None:
+        world.checkpoint()
+        assert "line-over" in world.attack(world.opening(candidate))
+    other = Trainer(world, "line-2")
+    other.train(other.form(*traffic.samples))
+    other.promoted()
+
+
+def test_after_an_inconclusive_gate_the_line_goes_on(trainer: Trainer) -> None:
+    world = trainer.world
+    world.change_policy(standard=SHORT)
+    first = trainer.train()
+    candidate = trainer.admitted()
+    assert world.gate_of(world.gate(candidate, "-+-")).outcome == "inconclusive"
+    assert end(trainer) is None
+    assert settle(world) == []
+    second = trainer.train()
+    assert trainer.submission().batches == [first, second]
+    release = trainer.promoted()
+    assert trainer.batch_of(first).used_in == trainer.batch_of(second).used_in == release
+
+
+def test_a_trainer_gives_its_line_up_with_any_of_its_batches(trainer: Trainer) -> None:
+    world = trainer.world
+    first, second = trainer.train(), trainer.train()
+    lease = trainer.batch_of(second).lease_id
+    world.append(ev.BatchReleased(batch_id=second, lease_id=lease, reason="abandoned"))
+    assert end(trainer) == "given-up"
+    assert settle(world) == [first]
+    assert world.attack(trainer.submission()) == ["batch-released", "batch-released"]
+
+
+def test_a_candidate_names_every_batch_of_one_line_once_and_is_what_they_came_to(
+    trainer: Trainer,
+) -> None:
+    world = trainer.world
+    first, second = trainer.train(), trainer.train()
+    other = Trainer(world, "line-2")
+    foreign = other.train()
+    held = trainer.claimed()
+    honest = trainer.submission()
+    for batches, codes in (
+        ([first], ["batches-missing"]),
+        ([second, first], ["batches-missing"]),
+        ([first, second, second], ["batch-twice"]),
+        ([first, second, "x"], ["no-batch"]),
+        ([first, second, held], ["not-trained"]),
+        ([first, second, foreign], ["other-line"]),
+        ([foreign], ["other-weights"]),
+        ([first, first, held, "x"], ["batch-twice", "not-trained", "no-batch"]),
+    ):
+        assert world.attack(changed(honest, batches=batches)) == codes
+    assert world.attack(changed(honest, channel="beta", base=None)) == ["other-base"]
+    assert world.attack(trainer.submission(base=None))[-1] == "other-base"
+    forged = world.submission(base=world.serving, batches=[first, second])
+    assert world.attack(forged) == ["other-weights"]
+    world.append(honest, actor="trainer")
+    world.submit(batches=[])
+
+
+def test_the_batches_of_a_release_are_named_by_no_other_candidate(trainer: Trainer) -> None:
+    world = trainer.world
+    origin = world.serving or ""
+    batch = trainer.train()
+    trainer.promoted()
+    forged = world.submission(batches=[batch])
+    assert world.attack(forged) == ["batch-used"]
+    world.rollback(origin)
+    assert world.attack(world.submission(batches=[batch])) == ["batch-used"]
+
+
+def test_a_candidate_waits_when_another_one_of_its_line_ends_the_line(trainer: Trainer) -> None:
+    """An inconclusive candidate is revoked while its successor is at the gate, and passes."""
+    world = trainer.world
+    world.change_policy(standard=SHORT)
+    batch = trainer.train()
+    elder = trainer.admitted()
+    assert world.gate_of(world.gate(elder, "-+-")).outcome == "inconclusive"
+    later = trainer.train()
+    successor = trainer.admitted()
+    gate_id = world.open_gate(successor)
+    world.revoke_candidate(elder)
+    assert end(trainer) == "candidate-revoked"
+    assert settle(world) == []
+    world.run_trials(gate_id, "++")
+    world.decide(gate_id)
+    assert settle(world) == []
+    world.sign(gate_id)
+    world.promote(gate_id)
+    assert settle(world) == []
+    assert trainer.batch_of(batch).used_in == trainer.batch_of(later).used_in == successor
