@@ -148,10 +148,13 @@ class TrainingSettings(_Settings, frozen=True, kw_only=True):
 
 
 def read_settings(document: bytes) -> TrainingSettings:
-    """The settings in a JSON *document*. Raises `SettingsError` with the field's place."""
+    """The settings in a JSON *document*, nested or as an event has them. Raises `SettingsError`."""
     try:
-        return msgspec.json.decode(document, type=TrainingSettings)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        value = msgspec.json.decode(document)
+        if isinstance(value, dict) and any("." in name for name in value):
+            value = _nested(value)
+        return msgspec.convert(value, TrainingSettings)
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise SettingsError(
             f"These are no training settings: {error}.",
             next_step="Correct the field; `reef-release train settings` prints all with defaults.",
@@ -163,7 +166,7 @@ def settings_text(settings: TrainingSettings) -> dict[str, str]:
     flat: dict[str, str] = {}
 
     def visit(prefix: str, value: Any) -> None:
-        if isinstance(value, dict) and value and prefix != "hints.chat_template_arguments":
+        if isinstance(value, dict) and prefix != _OPAQUE:
             for name, inner in value.items():
                 visit(f"{prefix}.{name}" if prefix else name, inner)
         else:
@@ -171,3 +174,18 @@ def settings_text(settings: TrainingSettings) -> dict[str, str]:
 
     visit("", msgspec.to_builtins(settings))
     return flat
+
+
+_OPAQUE = "hints.chat_template_arguments"
+"""Its names are another program's, and may have dots."""
+
+
+def _nested(flat: dict[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, text in flat.items():
+        *places, last = name.split(".")
+        inner = nested
+        for place in places:
+            inner = inner.setdefault(place, {})
+        inner[last] = msgspec.json.decode(text)
+    return nested

@@ -26,7 +26,7 @@ from trainer.learning.teaching import fixed_numbers
 from trainer.learning.tensors import pad_left, plain_tensors
 from trainer.learning.watches import check
 from trainer.objective.loss import Tokens, aggregate, two_term_loss
-from trainer.objective.penalty import kl_estimate
+from trainer.objective.penalty import coarse_kl, kl_estimate
 from trainer.objective.probabilities import entropies, logprobs_at
 from trainer.quiet import quiet_transformers
 
@@ -216,7 +216,7 @@ class RecordedTurnsTrainer(SDPOTrainer):
         self._count("policy", found.policy)
         self._count("distillation", found.distillation)
         self._count("penalty", found.penalty)
-        self._watch(logits, tokens, inputs["base_logprobs"])
+        self._watch(logits, tokens, inputs)
         check({"loss": float(found.total.detach())}, self._settings.bounds)
         return found.total / self.current_gradient_accumulation_steps
 
@@ -228,7 +228,7 @@ class RecordedTurnsTrainer(SDPOTrainer):
             self._set_temperatures(inputs["temperatures"])
             with self.compute_loss_context_manager():
                 logits, tokens = self._tokens(self.model, inputs)
-            self._watch(logits, tokens, inputs["base_logprobs"])
+            self._watch(logits, tokens, inputs)
         counted = self._metrics["train"]
         return {name: sum(values) / len(values) for name, values in counted.items()}
 
@@ -256,12 +256,13 @@ class RecordedTurnsTrainer(SDPOTrainer):
         )
 
     @torch.no_grad()
-    def _watch(self, logits: Tensor, tokens: Tokens, base_logprobs: Tensor) -> None:
+    def _watch(self, logits: Tensor, tokens: Tokens, inputs: dict[str, Tensor]) -> None:
         now, mask = tokens.logprobs.detach(), tokens.mask
         bound = self._settings.terms.log_ratio_clamp
-        # Of the two, whoever sampled stands first: the serving release, and nearly so the policy.
-        base = kl_estimate(base_logprobs, now, mask, "k3", bound=bound)
-        origin = kl_estimate(now, tokens.origin_logprobs, mask, "k3", bound=bound)
+        # The serving release sampled these tokens, so it stands first; for any other pair the
+        # estimate from sampled tokens is worth nothing once the policy has moved.
+        base = kl_estimate(inputs["base_logprobs"], now, mask, "k3", bound=bound)
+        origin = coarse_kl(tokens.candidate_logprobs.detach(), inputs["origin_candidate_logprobs"])
         moved = (now - tokens.old_logprobs).clamp(-bound, bound).exp()
         terms = self._settings.terms
         outside = (moved < 1 - terms.clip_low) | (moved > 1 + terms.clip_high)

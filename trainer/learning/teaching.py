@@ -44,8 +44,8 @@ def fixed_numbers(
 
     `reply` is boolean, [B, T]; `token_ids` int64, [B, T]. The result, in nats where it is a
     log-probability: `old_per_token_logps`, `origin_logprobs` [B, T]; `candidate_ids`,
-    `old_candidate_logprobs`, `teacher_candidate_logprobs`, `counts` [B, T, K]; `chosen` [B, T],
-    the index of the hint at each token.
+    `old_candidate_logprobs`, `teacher_candidate_logprobs`, `origin_candidate_logprobs`, `counts`
+    [B, T, K]; `chosen` [B, T], the index of the hint at each token.
     """
     everyone = range(len(samples))
     plain = [each.prompt_ids for each in samples]
@@ -55,8 +55,6 @@ def fixed_numbers(
     old = logprobs_at(logits, torch.cat([sampled, student_ids], -1))
     # Only the teacher's candidates are still unknown here.
     old_logits = logits if settings.support == "teacher" else None
-    logits = forward(plain, everyone, teacher=True)
-    origin = logprobs_at(logits, sampled)[..., 0]
 
     hints = max(len(each.teacher_prompts) for each in samples)
     shape = (len(samples), hints, *student_ids.shape[1:])
@@ -68,8 +66,7 @@ def fixed_numbers(
     for hint in range(hints):
         rows = [row for row in everyone if len(samples[row].teacher_prompts) > hint]
         prompts = [samples[row].teacher_prompts[hint] for row in rows]
-        if prompts != plain:  # else nobody has a hint, and the origin was asked already
-            logits = forward(prompts, rows, teacher=True)
+        logits = forward(prompts, rows, teacher=True)
         found = top_ids(logits, settings.top_k)
         read = student_ids[rows]
         if old_logits is not None:
@@ -89,9 +86,13 @@ def fixed_numbers(
         return values.gather(1, places).squeeze(1)
 
     ids, counts = candidates(student_ids, taken(teacher_ids), settings.support)
+    if prompts != plain:  # else the teacher's last answer was the one without hints
+        logits = forward(plain, everyone, teacher=True)
+    origin = logprobs_at(logits, torch.cat([sampled, ids], -1))
     return {
         "old_per_token_logps": old[..., 0],
-        "origin_logprobs": origin,
+        "origin_logprobs": origin[..., 0],
+        "origin_candidate_logprobs": origin[..., 1:],
         "candidate_ids": ids,
         "old_candidate_logprobs": taken(own_logprobs),
         "teacher_candidate_logprobs": taken(teacher_logprobs),

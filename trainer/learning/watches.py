@@ -24,10 +24,10 @@ StopReason = Literal[
 class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where training stops. Divergences and entropies are in nats per token."""
 
-    kl_base: float | None = 1.0
-    """From the serving release, estimated on its own replies."""
+    kl_base: float | None = 5.0
+    """Of the serving release from what is trained, estimated from its own tokens (k3)."""
     kl_origin: float | None = 10.0
-    """From the origin, estimated on the same replies."""
+    """Of what is trained from the origin on the same replies, over K tokens and the rest."""
     entropy_low: float | None = 1e-4
     """Below: the policy has collapsed."""
     entropy_high: float | None = 5.0

@@ -10,7 +10,7 @@ import torch
 
 from tests.unit.trainer.objective import reference
 from trainer.objective.distillation import advantages, candidates, distillation_term, weights
-from trainer.objective.penalty import kl_estimate
+from trainer.objective.penalty import coarse_kl, kl_estimate
 from trainer.objective.settings import ObjectiveSettings
 from trainer.objective.surrogate import clip, policy_term, ratio
 
@@ -143,6 +143,18 @@ def test_the_penalty_is_schulmans_estimator(kind: Literal["k1", "k2", "k3"]) -> 
     found = kl_estimate(new, origin, mask, kind, bound=20.0)
     wanted = [reference.estimate(kind, -1.0, -2.0), reference.estimate(kind, -0.1, -0.1), 0.0]
     assert found.tolist() == pytest.approx(wanted, abs=1e-15)
+
+
+def test_the_coarse_divergence_lumps_all_other_tokens_into_one() -> None:
+    policy, origin = double(0.5, 0.3, 0.1, 0.1), double(0.2, 0.2, 0.5, 0.1)
+    found = coarse_kl(policy[:2].log(), origin[:2].log()).item()
+    wanted = 0.5 * math.log(0.5 / 0.2) + 0.3 * math.log(0.3 / 0.2) + 0.2 * math.log(0.2 / 0.6)
+    assert found == pytest.approx(wanted, rel=1e-12)
+    whole = sum(p * math.log(p / q) for p, q in zip(policy.tolist(), origin.tolist(), strict=True))
+    assert found < whole
+    sure = torch.tensor([0.0, -40.0])
+    assert coarse_kl(sure, sure).item() == 0
+    assert coarse_kl(sure, torch.tensor([-40.0, 0.0])).isfinite()
 
 
 @pytest.mark.parametrize("extreme", EXTREMES)

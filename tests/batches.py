@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import msgspec
-import pytest
 
 from reef_release.traffic_wire import BatchAssignment, BatchSampleView
 from trainer.engines.protocol import Sampling
@@ -15,6 +14,8 @@ from trainer.engines.transformers_engine import TransformersEngine
 from trainer.tiny.phrases import hints
 from trainer.tiny.problems import draw_many
 from trainer.tiny.shipped import ORIGIN
+
+__all__ = ["HINTS", "RELEASE", "TEMPERATURE", "make_batch", "replies"]
 
 RELEASE = "a" * 64
 TEMPERATURE = 0.7
@@ -76,8 +77,3 @@ def make_batch(
         lease_s=60.0,
         samples=samples if change is None else change(samples),
     )
-
-
-@pytest.fixture
-def batch() -> BatchAssignment:
-    return make_batch()

@@ -1,0 +1,122 @@
+"""Training settings: read, refused, written as an event has them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from reef_release.errors import SettingsError
+from trainer.learning.prompts import hinted_messages
+from trainer.learning.settings import (
+    HintRendering,
+    LoraSettings,
+    TrainingSettings,
+    read_settings,
+    settings_text,
+)
+from trainer.learning.watches import Bounds, StepStopped, check
+from trainer.objective.settings import ObjectiveSettings
+from trainer.tiny.phrases import hints, with_hint
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"epoch": 2},
+        {"epochs": 0},
+        {"epochs": 1.5},
+        {"objective": "sdpo"},
+        {"adam": {"learning_rate": 0}},
+        {"adam": {"lr": 1e-4}},
+        {"terms": {"policy_wieght": 1}},
+        {"bounds": {"drift": -1}},
+        {"hints": {"template": "no place for it"}},
+        {"hints": {"place": "first"}},
+        {"lora": {"targets": []}},
+        {"precision": "float16"},
+        {"objective": "trl", "terms": {"support": "teacher"}},
+        {"objective": "trl", "terms": {"hint_choice": "token_optimal"}},
+        {"objective": "trl", "terms": {"penalty": "k3", "penalty_weight": 0.1}},
+        [],
+        {"terms.policy_weight": "x"},
+        {"epochs": "4", "terms.unknown": "1"},
+    ],
+)
+def test_settings_that_cannot_be_followed_are_refused(fields: Any) -> None:
+    with pytest.raises(SettingsError):
+        read_settings(json.dumps(fields).encode())
+
+
+def test_the_text_of_an_event_gives_the_same_settings_back() -> None:
+    settings = TrainingSettings(
+        terms=ObjectiveSettings(policy_weight=0.1, difference_clamp=None, support="overlap"),
+        hints=HintRendering(chat_template_arguments={"enable_thinking": False, "a.b": 1}),
+        lora=LoraSettings(rank=4, targets=("q_proj",)),
+        bounds=Bounds(drift=0.25),
+    )
+    text = settings_text(settings)
+    assert text["terms.policy_weight"] == "0.1"
+    assert text["hints.chat_template_arguments"] == '{"enable_thinking":false,"a.b":1}'
+    assert read_settings(json.dumps(text).encode()) == settings
+    assert read_settings(json.dumps(settings_text(TrainingSettings())).encode()) == (
+        TrainingSettings()
+    )
+
+
+def test_a_hint_is_rendered_as_the_tiny_model_was_taught() -> None:
+    messages = [
+        {"role": "user", "content": "How many?"},
+        {"role": "assistant", "content": "**7**"},
+        {"role": "user", "content": "No bold."},
+    ]
+    hint = hints("style", "held_out")[0]
+    assert hinted_messages(messages, hint, HintRendering()) == with_hint(messages, hint)
+    assert messages[-1]["content"] == "No bold."
+
+
+def test_a_hint_can_go_to_the_last_message_of_the_user() -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"type": "text", "text": "How many?"}]},
+        {"role": "tool", "content": "7"},
+    ]
+    rendering = HintRendering(template="\n\n({hint})", place="last_user")
+    found = hinted_messages(messages, "Use plain words.", rendering)
+    assert found[0]["content"] == [
+        {"type": "text", "text": "How many?"},
+        {"type": "text", "text": "\n\n(Use plain words.)"},
+    ]
+    assert found[1] == messages[1]
+    with pytest.raises(ValueError, match="no message"):
+        hinted_messages(messages[1:], "Use plain words.", rendering)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "reason"),
+    [
+        ({"loss": math.nan}, "non-finite"),
+        ({"grad_norm": math.inf}, "non-finite"),
+        ({"kl_base": 6.0}, "kl"),
+        ({"kl_origin": 11.0}, "kl"),
+        ({"entropy": 0.0}, "entropy"),
+        ({"entropy": 6.0}, "entropy"),
+        ({"reply_tokens": 1.0}, "reply-length"),
+        ({"reply_tokens": 200.0}, "reply-length"),
+        ({"truncated": 0.75}, "truncation"),
+        ({"drift": 0.31}, "drift"),
+        ({"update_norm": 0.2}, "update-norm"),
+    ],
+)
+def test_each_watch_stops_with_its_reason(metrics: dict[str, float], reason: str) -> None:
+    bounds = Bounds(reply_tokens_high=100.0)
+    with pytest.raises(StepStopped) as stopped:
+        check(metrics, bounds)
+    assert stopped.value.reason == reason
+    assert next(iter(metrics)) in stopped.value.detail
+
+
+def test_what_is_within_its_bounds_or_has_none_goes_on() -> None:
+    check({"drift": 0.3, "kl_base": 0.1, "entropy": 0.2, "loss": -5.0}, Bounds())
+    check({"drift": 30.0}, Bounds(drift=None))
