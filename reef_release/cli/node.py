@@ -37,6 +37,14 @@ _State = Annotated[
 ]
 _Name = Annotated[str, typer.Option("--name", help="The node's name in the log.")]
 _Origin = Annotated[str | None, typer.Option("--origin", help="The log's name.")]
+_Tolerance = Annotated[
+    float,
+    typer.Option(
+        "--canary-tolerance",
+        min=0.0,
+        help="How far the engine's log-probabilities may be from the gate's, in nats.",
+    ),
+]
 _Engine = Annotated[str, typer.Option("--engine", help="Address of the generation engine.")]
 
 _DEFAULT_ENGINE = "http://127.0.0.1:8000"
@@ -52,6 +60,7 @@ def node(
     state: _State = None,
     name: _Name = "node-1",
     origin: _Origin = None,
+    canary_tolerance: _Tolerance = NodeConfig.canary_tolerance,
     once: Once = False,
     home: Home = None,
     url: Url = DEFAULT_URL,
@@ -69,11 +78,15 @@ def node(
     from reef_release.node.run import run_node
 
     settings = load_settings(home=home)
-    config = _config(settings, scenario, channel, engine, root, state, name, origin, url)
+    config = replace(
+        _config(settings, scenario, channel, engine, root, state, name, origin, url),
+        canary_tolerance=canary_tolerance,
+        token=read_token(token_file),
+    )
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, lambda *_: stop.set())
-    standing = run_node(replace(config, token=read_token(token_file)), once=once, stop=stop)
+    standing = run_node(config, once=once, stop=stop)
     text = f"Serving {standing.release_id or 'nothing'}." + "".join(
         f"\n{reason}" for reason in standing.reasons
     )

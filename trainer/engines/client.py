@@ -16,8 +16,11 @@ import msgspec
 from reef_release.domain.reasons import Reason
 from reef_release.errors import BadRequest, NotFound, Refused, Unavailable
 from trainer.engines.protocol import Generation, Messages, Sampling, TimedOut, as_messages
+from trainer.engines.wire import LoadedAnswer, LoadRequest
 
 __all__ = ["HttpEngine"]
+
+_LOAD_S = 1800.0
 
 
 class _Entry(msgspec.Struct):
@@ -42,17 +45,18 @@ class _Choice(msgspec.Struct):
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
     prompt_token_ids: tuple[int, ...]
+    system_fingerprint: str | None = None
 
 
 class _Scores(msgspec.Struct):
     logprobs: list[float]
+    release_id: str | None = None
 
 
 class HttpEngine:
-    """``protocol.Engine`` over the routes of ``server``.
+    """``protocol.Engine`` over the routes of ``server``, which ``trainer.engines.vllm`` has too.
 
-    ``generate`` speaks to vLLM as well, when that runs with ``--logprobs-mode
-    processed_logprobs``: by default it reports log-probabilities at temperature 1.
+    After a ``load`` through it, an answer of another release is an error.
     """
 
     def __init__(
@@ -65,6 +69,7 @@ class HttpEngine:
     ) -> None:
         """``transport`` replaces the network; the default is HTTP."""
         self._model = model
+        self._release_id: str | None = None
         self._http = httpx.Client(base_url=base_url, timeout=timeout_s, transport=transport)
 
     def __enter__(self) -> HttpEngine:
@@ -81,6 +86,31 @@ class HttpEngine:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+    def load(self, request: LoadRequest) -> None:
+        """Have the engine serve a release. Raises as ``generate`` does, and ``Refused`` when it
+        says that it read other files."""
+        self._release_id = None
+        body = msgspec.to_builtins(request)
+        answer = self._post("/reef/load", body, LoadedAnswer, _LOAD_S)
+        if not _same(request, answer):
+            raise Refused(
+                f"the engine at {self._http.base_url} says that it read other files",
+                next_step="Look at who else gives it releases, and at its disk.",
+            )
+        self._release_id = request.release_id
+
+    def serves(self, request: LoadRequest) -> bool:
+        """Whether the engine serves exactly that. Raises ``Unavailable``."""
+        try:
+            answer = self._http.get("/reef/loaded")
+            return answer.status_code == 200 and _same(
+                request, msgspec.json.decode(answer.content, type=LoadedAnswer)
+            )
+        except httpx.HTTPError as error:
+            raise self._away(error) from error
+        except msgspec.DecodeError as error:
+            raise _malformed(str(error)) from error
 
     def generate(
         self,
@@ -101,6 +131,7 @@ class HttpEngine:
             "return_token_ids": True,
         }
         answer = self._post("/v1/chat/completions", body, _Completion, timeout_s)
+        self._require(answer.system_fingerprint)
         if len(answer.choices) != 1:
             raise _malformed(f"{len(answer.choices)} choices instead of one")
         choice = answer.choices[0]
@@ -128,10 +159,26 @@ class HttpEngine:
             "token_ids": list(token_ids),
             "temperature": temperature,
         }
-        scores: list[float] = self._post("/v1/score", body, _Scores).logprobs
+        answer = self._post("/v1/score", body, _Scores)
+        self._require(answer.release_id)
+        scores: list[float] = answer.logprobs
         if len(scores) != len(token_ids):
             raise _malformed(f"{len(scores)} scores for {len(token_ids)} tokens")
         return scores
+
+    def _require(self, release_id: str | None) -> None:
+        if self._release_id is not None and release_id != self._release_id:
+            raise Unavailable(
+                f"the engine at {self._http.base_url} answered for {release_id}, not for "
+                f"{self._release_id}",
+                next_step="Give each worker engines of its own.",
+            )
+
+    def _away(self, error: httpx.HTTPError) -> Unavailable:
+        return Unavailable(
+            f"the engine at {self._http.base_url} did not answer: {error}",
+            next_step="Check that the engine runs and try again.",
+        )
 
     def _post(
         self, path: str, body: dict[str, Any], shape: type[Any], timeout_s: float | None = None
@@ -145,16 +192,20 @@ class HttpEngine:
                 next_step="Allow more time, or use a faster engine.",
             ) from error
         except httpx.HTTPError as error:
-            raise Unavailable(
-                f"the engine at {self._http.base_url} did not answer: {error}",
-                next_step="Check that the engine runs and try again.",
-            ) from error
+            raise self._away(error) from error
         if answer.status_code != 200:
             raise _as_raised(answer)
         try:
             return msgspec.json.decode(answer.content, type=shape)
         except msgspec.DecodeError as error:
             raise _malformed(str(error)) from error
+
+
+def _same(request: LoadRequest, answer: LoadedAnswer) -> bool:
+    below, found = request.foundation, answer.foundation
+    return (request.release_id, request.files) == (answer.release_id, answer.files) and (
+        None if below is None else (below.release_id, below.files)
+    ) == (None if found is None else (found.release_id, found.files))
 
 
 def _malformed(what: str) -> Unavailable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Set
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from reef_release.errors import BadRequest
 from trainer.engines.protocol import Sampling
 
 __all__ = [
+    "NEUTRAL",
     "ChatRequest",
     "Envelope",
     "FoundationRequest",
@@ -32,8 +34,7 @@ _Shape = TypeVar("_Shape")
 
 _DEFAULT_MAX_TOKENS = 256
 
-# OpenAI settings that this engine does not implement, with the values that mean "not used".
-_NEUTRAL: dict[str, tuple[Any, ...]] = {
+NEUTRAL: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (None, 0),
     "logit_bias": (None, {}),
     "min_p": (None, 0),
@@ -47,6 +48,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "top_logprobs": (None, 0),
     "top_p": (None, 1),
 }
+"""OpenAI settings that engines do not implement, with the values that mean "not used"."""
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -143,11 +145,14 @@ class LoadedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     foundation: LoadedFoundation | None = None
 
 
-def decode(body: bytes, shape: type[_Shape]) -> _Shape:
-    """Parse a request. Raises ``BadRequest`` for malformed JSON, wrong types, refused settings."""
+def decode(body: bytes, shape: type[_Shape], supported: Set[str] = frozenset()) -> _Shape:
+    """Parse a request. Raises ``BadRequest`` for malformed JSON, wrong types, refused settings.
+
+    Those of ``NEUTRAL`` are refused, unless the engine has them ``supported``.
+    """
     try:
         if shape is ChatRequest:
-            _refuse_unsupported(msgspec.json.decode(body))
+            _refuse_unsupported(msgspec.json.decode(body), supported)
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(
@@ -156,11 +161,11 @@ def decode(body: bytes, shape: type[_Shape]) -> _Shape:
         ) from error
 
 
-def _refuse_unsupported(request: Any) -> None:
+def _refuse_unsupported(request: Any, supported: Set[str]) -> None:
     if not isinstance(request, dict):
         return  # the typed decoding says what is wrong
-    for name, neutral in _NEUTRAL.items():
-        if request.get(name) not in neutral:
+    for name, neutral in NEUTRAL.items():
+        if name not in supported and request.get(name) not in neutral:
             raise BadRequest(
                 f"{name} is not supported by this engine",
                 next_step=f"Leave {name} out; only temperature, max_tokens and seed are followed.",

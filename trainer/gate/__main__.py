@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import structlog
@@ -12,6 +13,8 @@ import structlog
 from reef_release.client import ReefClient
 from reef_release.errors import ReefError
 from reef_release.signing.keys import Role, load_key
+from trainer.engines.client import HttpEngine
+from trainer.gate.remote import http_loader
 from trainer.gate.worker import DEFAULT_TRIAL_TIMEOUT_S, GateWorker, GateWorkerConfig
 
 
@@ -22,6 +25,7 @@ def main() -> int:
     parser.add_argument("--name", required=True)
     parser.add_argument("--key", type=Path, required=True)
     parser.add_argument("--models", type=Path, required=True)
+    parser.add_argument("--engine", action="append", default=[])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--trial-timeout", type=float, default=DEFAULT_TRIAL_TIMEOUT_S)
     parser.add_argument("--token-file", type=Path)
@@ -34,14 +38,18 @@ def main() -> int:
             if given.token_file
             else os.environ.get("REEF_TOKEN")
         )
-        with ReefClient(given.url, token) as client:
+        with ExitStack() as stack:
+            client = stack.enter_context(ReefClient(given.url, token))
+            engines = [stack.enter_context(HttpEngine(url)) for url in given.engine]
             config = GateWorkerConfig(
                 name=given.name,
                 models=given.models,
                 threads=given.threads,
                 trial_timeout_s=given.trial_timeout,
             )
-            GateWorker(config, client, load_key(given.key, Role.GATE)).run(once=given.once)
+            load = http_loader(engines) if engines else None
+            key = load_key(given.key, Role.GATE)
+            GateWorker(config, client, key, load=load).run(once=given.once)
     except (ReefError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
