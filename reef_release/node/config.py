@@ -19,7 +19,8 @@ class NodeConfig:
     service. `origin` is the name of the log. `state` is a directory of the node's own.
     `poll_wait_s` is how long one poll stays open, and so how long a stop may take.
     `canary_tolerance` is in nats; engines of other makes or number formats than the gate's may
-    need more than the default.
+    need more than the default. A node in the process of its own engine has no `engine_url`, and
+    one that serves nobody (`reports` false) tells the service nothing.
     """
 
     url: str
@@ -28,7 +29,7 @@ class NodeConfig:
     anchor: Path
     origin: str
     state: Path
-    engine_url: str
+    engine_url: str = ""
     token: str | None = None
     channel: str = "stable"
     poll_wait_s: int = 5
@@ -36,6 +37,7 @@ class NodeConfig:
     longest_pause_s: float = 30.0
     canary_tolerance: float = 1e-2
     min_rate_bytes_per_s: int = MIN_RATE_BYTES_PER_S
+    reports: bool = True
 
     def anchor_text(self) -> str:
         """The trust root's text. Raises `SettingsError`."""

@@ -27,7 +27,7 @@ from reef_release.node.loading import load
 from reef_release.node.material import gather
 from reef_release.node.rejudge import judge_again
 from reef_release.node.releases import Releases
-from reef_release.node.trusted import EQUIVOCATIONS, Opened, Trusted
+from reef_release.node.trusted import EQUIVOCATIONS, Memory, Opened, Trusted
 from reef_release.node.vault import Served, Vault
 from reef_release.verifiers.registry import is_objective
 from reef_release.wire import NodeReport
@@ -97,8 +97,14 @@ class Node:
         if reasons:
             self._etag = None
         standing = self._standing(reasons)
-        self._report(standing)
+        if self._config.reports:
+            self._report(standing)
         return standing
+
+    @property
+    def memory(self) -> Memory:
+        """What is proven so far: the newest checkpoint among it."""
+        return self._trusted.memory
 
     def _attempt(self, action: Callable[[], None]) -> list[Reason]:
         try:

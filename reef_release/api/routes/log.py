@@ -19,6 +19,7 @@ from reef_release.api.access import require_scenario, requires
 from reef_release.api.problems import READ_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.tiles import parse_tile_path
+from reef_release.domain import events as ev
 from reef_release.domain.canonical import MAX_INTEGER
 from reef_release.domain.events import GLOBAL
 from reef_release.domain.merkle import HASH_BYTES, TILE_HEIGHT, TILE_WIDTH
@@ -28,7 +29,31 @@ from reef_release.wire import ConsistencyView, EventsView, InclusionView
 
 __all__ = ["EventController", "LogController"]
 
-_READERS = requires(TokenRole.AUDIT, TokenRole.GATE, TokenRole.OPERATE, TokenRole.SERVE)
+_ROLES = (TokenRole.AUDIT, TokenRole.GATE, TokenRole.OPERATE, TokenRole.SERVE)
+_READERS = requires(*_ROLES)
+_PROVERS = requires(*_ROLES, TokenRole.TRAIN)
+_PROOF = frozenset(
+    kind.TYPE
+    for kind in (
+        ev.CandidateRevoked,
+        ev.CandidateSubmitted,
+        ev.GateOpened,
+        ev.GatePassed,
+        ev.KeyAdded,
+        ev.KeyRevoked,
+        ev.PolicyChanged,
+        ev.ReleasePromoted,
+        ev.ReleaseRevoked,
+        ev.ReleaseRolledBack,
+        ev.ReleaseSigned,
+        ev.RootRotated,
+        ev.ScenarioCreated,
+        ev.ScenarioHeld,
+        ev.ScenarioResumed,
+    )
+)
+"""What proves a release. A trainer verifies with these what it trains from; it reads nothing
+else, since trials name the gate's tasks."""
 _MAX_PAGE = 1000
 _PING_S = 15.0
 _BINARY = "application/octet-stream"
@@ -40,9 +65,8 @@ class EventController(Controller):
     """Events in log order. A token for one scenario sees that one, or, if asked, the global."""
 
     path = "/reef/events"
-    guards = (_READERS,)
 
-    @get(summary="Read a page of events", responses=READ_PROBLEMS)
+    @get(guards=[_PROVERS], summary="Read a page of events", responses=READ_PROBLEMS)
     async def page(
         self,
         request: Request[Principal, Any, Any],
@@ -52,7 +76,15 @@ class EventController(Controller):
         scenario: Annotated[str | None, QueryParameter(pattern=_TEXT)] = None,
         event_type: Annotated[str | None, QueryParameter(name="type", pattern=_TEXT)] = None,
     ) -> EventsView:
-        """Events after position `after`, as stored (canonical JSON of the envelope)."""
+        """Events after position `after`, as stored (canonical JSON of the envelope).
+
+        A trainer names the `type`, one of those that prove a release.
+        """
+        if request.user.role is TokenRole.TRAIN and event_type not in _PROOF:
+            raise Forbidden(
+                "A token of role train reads only events that prove a release.",
+                next_step=f"Name one type of {', '.join(sorted(_PROOF))}.",
+            )
         only = _only(request.user, scenario)
         # Before the read: whatever the read left out came later than this.
         seen = service.state.position
@@ -65,7 +97,7 @@ class EventController(Controller):
             head=max(service.state.position, stored[-1].position if stored else -1),
         )
 
-    @get("/stream", summary="Follow the events", responses=READ_PROBLEMS)
+    @get("/stream", guards=[_READERS], summary="Follow the events", responses=READ_PROBLEMS)
     async def stream(
         self,
         request: Request[Principal, Any, Any],
@@ -89,10 +121,10 @@ class LogController(Controller):
     """What proves the log: checkpoints, tiles, proofs."""
 
     path = "/reef/log"
-    guards = (_READERS,)
 
     @get(
         "/checkpoint",
+        guards=[_READERS],
         summary="The signed tree head",
         media_type="text/plain",
         responses=READ_PROBLEMS,
@@ -103,6 +135,7 @@ class LogController(Controller):
 
     @get(
         "/tile/{tile:path}",
+        guards=[_READERS],
         summary="One tile of the tree",
         media_type=_BINARY,
         responses=READ_PROBLEMS,
@@ -135,7 +168,12 @@ class LogController(Controller):
         stored = await service.log.read(after=start - 1, limit=wanted.width)
         return b"".join(struct.pack(">H", len(event.body)) + event.body for event in stored)
 
-    @get("/proof/inclusion", summary="Prove that an event is in the log", responses=READ_PROBLEMS)
+    @get(
+        "/proof/inclusion",
+        guards=[_PROVERS],
+        summary="Prove that an event is in the log",
+        responses=READ_PROBLEMS,
+    )
     async def inclusion(
         self,
         service: NamedDependency[Service],
@@ -159,7 +197,12 @@ class LogController(Controller):
             root=tree.root(size).hex(),
         )
 
-    @get("/proof/consistency", summary="Prove that the log only grew", responses=READ_PROBLEMS)
+    @get(
+        "/proof/consistency",
+        guards=[_PROVERS],
+        summary="Prove that the log only grew",
+        responses=READ_PROBLEMS,
+    )
     async def consistency(
         self,
         service: NamedDependency[Service],

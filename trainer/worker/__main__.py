@@ -1,0 +1,100 @@
+"""`python -m trainer.worker`: the trainer as a program; see `reef-release train --help`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import structlog
+
+from reef_release.client import ReefClient
+from reef_release.errors import ReefError
+from reef_release.node.config import NodeConfig
+from reef_release.node.vault import Vault
+from trainer.learning.batch import run_batch
+from trainer.worker.releases import ReleaseSource
+from trainer.worker.screening import Screener, read_development
+from trainer.worker.settings import WorkerSettings, read_worker_settings
+from trainer.worker.state import StateDirectory
+from trainer.worker.worker import TrainWorker, TrainWorkerConfig
+
+
+def main() -> int:
+    """Exit status 0, or 2 with an error that says what to do."""
+    given = _parser().parse_args()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    try:
+        _work(given)
+    except (ReefError, OSError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="reef-release train")
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--scenario", required=True)
+    parser.add_argument("--channel", default="stable")
+    parser.add_argument("--name", default="trainer-1")
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--log", required=True)
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--settings", type=Path)
+    parser.add_argument("--development", type=Path)
+    parser.add_argument("--verifiers", default="answer@1")
+    parser.add_argument("--canary-tolerance", type=float, default=1e-2)
+    parser.add_argument("--poll", type=float, default=1.0)
+    parser.add_argument("--token-file", type=Path)
+    parser.add_argument("--once", action="store_true")
+    return parser
+
+
+def _work(given: argparse.Namespace) -> None:
+    settings = read_worker_settings(given.settings) if given.settings else WorkerSettings()
+    threads, screening = settings.training.threads, settings.screening
+    development = None
+    if given.development is not None:
+        development = read_development(
+            given.development, given.verifiers.split(","), screening.task_limit
+        )
+    if given.token_file:
+        token = given.token_file.read_text("ascii").strip()
+    else:
+        token = os.environ.get("REEF_TOKEN")
+    with ExitStack() as stack:
+        directory = stack.enter_context(StateDirectory(given.state))
+        client = stack.enter_context(ReefClient(given.url, token))
+        vault = stack.enter_context(closing(Vault(given.state / "node")))
+        vault.lock()
+        node = NodeConfig(
+            url=given.url,
+            scenario=given.scenario,
+            channel=given.channel,
+            node_id=given.name,
+            anchor=given.root,
+            origin=given.log,
+            state=given.state / "node",
+            canary_tolerance=given.canary_tolerance,
+            reports=False,
+        )
+        source = ReleaseSource(node, client, vault, given.state / "origin", threads)
+        screen = None
+        if development is not None:
+            screen = Screener(development, screening.seed, threads, given.state / "screening")
+        config = TrainWorkerConfig(
+            name=given.name, scenario=given.scenario, channel=given.channel, poll_s=given.poll
+        )
+        worker = TrainWorker(
+            config, client, source, directory, settings, train=run_batch, screen=screen
+        )
+        worker.run(once=given.once)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""What a trainer keeps on disk, so that a kill at any point costs time and nothing else.
+
+What always holds: `state.json` is written whole beside its name, synced and renamed, so a crash
+leaves the old or the new one; a job stands in it before the first event of its training is
+posted, a submission before it is sent; weights are on the disk before the log hears of them.
+The directory is the trainer's alone and one process uses it at a time.
+
+    state.json            where the trainer stands
+    batches/BATCH.json    a claimed batch as it came
+    results/KEY/          what a batch came to: weights/, state/ (Adam's), training.json
+    adam/RELEASE/         Adam's state of a promoted release
+    node/ releases/       what was verified: the release served, the origin
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+
+from reef_release.artifacts.blob_files import sync_directory, write_all
+from reef_release.errors import SettingsError
+from reef_release.traffic_wire import BatchAssignment
+from reef_release.wire import CandidateManifest
+
+__all__ = ["Job", "Kept", "Line", "StateDirectory", "Submission", "sync_tree"]
+
+_FORMAT = 1
+_KEPT_STATES = 8
+
+
+class _Struct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Job(_Struct, frozen=True, kw_only=True):
+    """A claimed batch that is being trained; `result` is the directory's name under `results`."""
+
+    batch_id: str
+    lease_id: str
+    lease_s: float
+    line: str
+    parent: str
+    seed: int
+    settings: dict[str, str]
+    result: str
+
+
+class Line(_Struct, frozen=True, kw_only=True):
+    """Batches trained one after another from the release `base`.
+
+    `result` is the directory of the last one, which came to `weights_id` from `parent`. `screened`
+    are the weights that were looked at last.
+    """
+
+    line: str
+    base: str
+    weights_id: str
+    parent: str
+    steps: int = 0
+    seed: int = 0
+    batches: list[str] = []
+    result: str | None = None
+    screened: str | None = None
+    settings: dict[str, str] = {}
+    metrics: dict[str, float] = {}
+
+
+class Submission(_Struct, frozen=True, kw_only=True):
+    """A candidate, exactly as it is or was submitted."""
+
+    candidate_id: str
+    manifest: CandidateManifest
+    sent: bool = False
+
+
+class Kept(_Struct, frozen=True, kw_only=True):
+    """Where the trainer stands. `adam` are releases whose optimizer state is kept, oldest first."""
+
+    identity: str
+    origin: str | None = None
+    job: Job | None = None
+    line: Line | None = None
+    submission: Submission | None = None
+    adam: list[str] = []
+
+
+class _File(_Struct, frozen=True, kw_only=True):
+    format: int
+    kept: Kept
+
+
+class StateDirectory:
+    """The directory of one trainer; use it as a context, which keeps others out."""
+
+    def __init__(self, root: Path) -> None:
+        """Raises `SettingsError` when others can reach into *root*."""
+        self.root = root
+        self._lock: int | None = None
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = root.stat()
+            for name in ("batches", "results", "adam"):
+                (root / name).mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(
+                f"The trainer's directory {root} cannot be used: {error.strerror}.",
+                next_step="Give --state a directory that is this user's.",
+            ) from error
+        if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid != os.geteuid():
+            raise SettingsError(
+                f"{root} belongs to another user, or others can read or write in it.",
+                next_step=f"Run `chmod 700 {root}` as its owner, or choose another.",
+            )
+
+    def __enter__(self) -> StateDirectory:
+        """Raises `SettingsError` when another process is in."""
+        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise SettingsError(
+                f"Another trainer uses {self.root}.", next_step="Give each --state of its own."
+            ) from error
+        self._lock = descriptor
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def read(self) -> Kept:
+        """Where the trainer stands; a new one at first. Raises `SettingsError`."""
+        path = self.root / "state.json"
+        try:
+            found = msgspec.json.decode(path.read_bytes(), type=_File)
+        except FileNotFoundError:
+            kept = Kept(identity=secrets.token_hex(4))
+            self.write(kept)
+            return kept
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"{path} cannot be read: {error}.",
+                next_step="Restore it, or start with an empty --state: what was trained and not "
+                "submitted is then trained anew.",
+            ) from error
+        if found.format != _FORMAT:
+            raise SettingsError(
+                f"{path} has format {found.format}; this version knows {_FORMAT}.",
+                next_step="Use the version that wrote it, or start with an empty --state.",
+            )
+        return found.kept
+
+    def write(self, kept: Kept) -> None:
+        """Make *kept* durable."""
+        self._replace(
+            self.root / "state.json", msgspec.json.encode(_File(format=_FORMAT, kept=kept))
+        )
+
+    def result(self, name: str) -> Path:
+        """Where what a batch came to is, or will be."""
+        return self.root / "results" / name
+
+    def batch_file(self, batch_id: str) -> Path:
+        """The batch as it was claimed: what `train replay --batch` takes."""
+        return self.root / "batches" / f"{batch_id}.json"
+
+    def keep_batch(self, batch: BatchAssignment) -> None:
+        """Make a claimed batch durable."""
+        self._replace(self.batch_file(batch.batch_id), msgspec.json.encode(batch))
+
+    def batch(self, batch_id: str) -> BatchAssignment:
+        """The batch of a job. Raises `SettingsError`."""
+        path = self.batch_file(batch_id)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=BatchAssignment)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SettingsError(
+                f"The batch {path} cannot be read: {error}.",
+                next_step="Restore it, or start with an empty --state.",
+            ) from error
+
+    def adam(self, release_id: str) -> Path | None:
+        """Adam's state of a release, if it was trained here."""
+        path = self.root / "adam" / release_id
+        return path if path.exists() else None
+
+    def keep_adam(self, release_id: str, state: Path) -> None:
+        """Keep a copy of *state* under the release that it belongs to."""
+        target = self.root / "adam" / release_id
+        if target.exists():
+            return
+        draft = target.with_name(f".{release_id}")
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(state, draft)
+        sync_tree(draft)
+        draft.rename(target)
+        sync_directory(target.parent)
+
+    def prune(self, kept: Kept) -> Kept:
+        """Remove what nothing in *kept* needs any more; returns it with what is left."""
+        adam = kept.adam[-_KEPT_STATES:]
+        results, batches = set[str](), set[str]()
+        if kept.job is not None:
+            results.add(kept.job.result)
+            batches.add(kept.job.batch_id)
+        if kept.line is not None:
+            batches.update(kept.line.batches)
+            if kept.line.result is not None:
+                results.add(kept.line.result)
+        _only(self.root / "results", results)
+        _only(self.root / "batches", {f"{each}.json" for each in batches})
+        _only(self.root / "adam", set(adam))
+        return msgspec.structs.replace(kept, adam=adam)
+
+    def _replace(self, path: Path, data: bytes) -> None:
+        draft = path.with_name(f".{path.name}.new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(draft, flags, 0o600)
+        try:
+            write_all(descriptor, data, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        draft.rename(path)
+        sync_directory(path.parent)
+
+
+def sync_tree(directory: Path) -> None:
+    """Make the files below *directory*, and their names, durable."""
+    for path in sorted(directory.rglob("*"), reverse=True):
+        if path.is_dir():
+            sync_directory(path)
+        else:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    sync_directory(directory)
+    sync_directory(directory.parent)
+
+
+def _only(directory: Path, names: Collection[str]) -> None:
+    for path in directory.iterdir():
+        if path.name in names:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
