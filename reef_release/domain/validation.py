@@ -10,22 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from reef_release.domain import events as ev
+from reef_release.domain.candidate_rules import CANDIDATE_VALIDATORS
 from reef_release.domain.checks import Checks
-from reef_release.domain.decision import decision_of
 from reef_release.domain.events import EventData
-from reef_release.domain.gate import Gate
+from reef_release.domain.gate_rules import GATE_VALIDATORS
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
-from reef_release.domain.rule import gate_opening_reasons, promotion_reasons, rollback_reasons
+from reef_release.domain.rule import promotion_reasons, rollback_reasons
 from reef_release.domain.state import PolicyInForce, Scenario, State
-from reef_release.domain.suite import sampling_seed
-from reef_release.domain.traffic.lines import submission_reasons
 from reef_release.domain.traffic.rules import TRAFFIC_VALIDATORS, traffic_stream_of
-from reef_release.domain.weights import candidate_id, digests_by_path
 
 __all__ = ["VALIDATORS", "stream_of"]
-
-_TRIAL_ERRORS = frozenset({"crashed", "timed-out", "truncated"})
 
 
 def stream_of(data: EventData) -> str:
@@ -157,176 +152,6 @@ def _scenario_resumed(
     return [_no("not-held", "the scenario is not held")] if found.held_reason is None else []
 
 
-def _candidate_submitted(
-    state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.CandidateSubmitted
-) -> list[Reason]:
-    reasons = []
-    files = digests_by_path((file.path, file.sha256) for file in data.files)
-    if candidate_id(files) != data.candidate_id:
-        reasons.append(_no("candidate-id", "the id does not follow from the files"))
-    if data.candidate_id in found.candidates:
-        reasons.append(_no("known-candidate", "these very files were submitted before"))
-    serving = found.serving(data.channel)
-    promoted = {pointer.release_id for each in found.pointers.values() for pointer in each}
-    if serving is not None and data.base not in promoted:
-        reasons.append(_no("base", "the base must be a release promoted in this scenario"))
-    foundation = found.candidates.get(data.foundation or "")
-    if data.kind == "lora" and (
-        foundation is None or data.foundation not in promoted or foundation.submitted.kind != "full"
-    ):
-        reasons.append(_no("foundation", "an adapter names a promoted full release under it"))
-    if data.kind == "full" and data.foundation is not None:
-        reasons.append(_no("foundation", "full weights have no foundation"))
-    if not found.policy.policy.allowed_changes and _gated_before(found, data):
-        reasons.append(_no("same-weights", "these weights were gated before, under another id"))
-    if serving is None and data.base is not None:
-        reasons.append(_no("base", "nothing is served yet, so an origin has no base"))
-    return reasons + submission_reasons(state, found, data)
-
-
-def _gated_before(found: Scenario, data: ev.CandidateSubmitted) -> bool:
-    """Whether a candidate with the same weight files had a gate; a new card is no new model."""
-    weights = _weights(data)
-    return any(
-        candidate.gates
-        and candidate.candidate_id != data.candidate_id
-        and candidate.submitted.foundation == data.foundation
-        and _weights(candidate.submitted) == weights
-        for candidate in found.candidates.values()
-    )
-
-
-def _weights(data: ev.CandidateSubmitted) -> list[str]:
-    return sorted(file.sha256 for file in data.files if file.path.endswith(".safetensors"))
-
-
-def _admission(
-    _state: State,
-    _checks: Checks,
-    _scenario: str,
-    found: Scenario,
-    data: ev.CandidateAdmitted | ev.CandidateRefused,
-) -> list[Reason]:
-    candidate = found.candidates.get(data.candidate_id)
-    if candidate is None or candidate.status != "submitted":
-        return [_no("not-submitted", "no such candidate waits for admission")]
-    if isinstance(data, ev.CandidateAdmitted) and data.schema != found.schema:
-        return [_no("schema", "the candidate was checked against another schema")]
-    return []
-
-
-def _candidate_revoked(
-    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.CandidateRevoked
-) -> list[Reason]:
-    candidate = found.candidates.get(data.candidate_id)
-    if candidate is None:
-        return [_no("unknown-candidate", "no such candidate")]
-    if candidate.revoked_position is not None:
-        return [_no("revoked", f"it was revoked at {candidate.revoked_position}")]
-    return []
-
-
-def _gate_opened(
-    state: State, checks: Checks, _scenario: str, found: Scenario, data: ev.GateOpened
-) -> list[Reason]:
-    if data.gate_id in found.gates:
-        return [_no("known-gate", f"gate {data.gate_id} exists")]
-    reasons = gate_opening_reasons(state, found, data)
-    if not reasons:
-        checks.suite(data.suite)
-    return reasons
-
-
-def _open_gate(found: Scenario, gate_id: str) -> Gate | list[Reason]:
-    gate = found.gates.get(gate_id)
-    if gate is None:
-        return [_no("unknown-gate", f"no gate {gate_id}")]
-    if gate.outcome is not None:
-        return [_no("gate-closed", f"the gate ended as {gate.outcome}")]
-    return gate
-
-
-def _gate_trial(
-    _state: State, checks: Checks, _scenario: str, found: Scenario, data: ev.GateTrial
-) -> list[Reason]:
-    gate = _open_gate(found, data.gate_id)
-    if isinstance(gate, list):
-        return gate
-    due = gate.due()
-    if due is None:
-        return [_no("gate-decided", "enough trials were run; post the decision")]
-    if (data.slot, data.side, data.attempt) != due:
-        slot, side, attempt = due
-        return [_no("trial-not-due", f"due is slot {slot}, {side}, attempt {attempt}")]
-    task = gate.tasks[data.slot]
-    if data.task_id != task.id:
-        return [_no("task-not-drawn", f"slot {data.slot} has another task")]
-    if (data.error is None) == (data.verdict is None):
-        return [_no("trial-form", "a trial has either a verdict or an error")]
-    if data.error is not None and data.error not in _TRIAL_ERRORS:
-        return [_no("trial-form", f"an error is one of {sorted(_TRIAL_ERRORS)}")]
-    if data.body is None:
-        return [_no("trial-form", "a verdict needs a body")] if data.error is None else []
-    body = checks.trial(data.body)
-    release_id = gate.opened.candidate_id if data.side == "candidate" else gate.opened.base
-    if (body.task_id, body.side, body.release_id, body.sampling_seed) != (
-        task.id,
-        data.side,
-        release_id,
-        sampling_seed(bytes.fromhex(gate.opened.seed), data.slot),
-    ):
-        return [_no("other-body", "the body records another trial")]
-    if not body.token_ids or len(body.logprobs) != len(body.token_ids):
-        return [_no("logprobs", "a reply has tokens, and each has one log-probability")]
-    if data.verdict is None:
-        # Else a worker could call a wrong reply cut short and sample another one.
-        whole = body.finish_reason == "stop"
-        return [_no("not-truncated", "a whole reply is no error")] if whole else []
-    if body.finish_reason != "stop":
-        return [_no("truncated", "a reply that was cut short has no verdict")]
-    if data.verdict != checks.verdict(gate.part.verifiers, body.reply, task.answer):
-        return [_no("verdict", "the verifiers say something else of this reply")]
-    return []
-
-
-def _gate_decided(
-    state: State, checks: Checks, scenario: str, found: Scenario, data: ev.DecisionPosted
-) -> list[Reason]:
-    gate = _open_gate(found, data.gate_id)
-    if isinstance(gate, list):
-        return gate
-    outcome = data.TYPE.removeprefix("gate.")
-    if gate.verdict_due() != outcome:
-        return [_no("outcome", f"the trials say {gate.verdict_due() or 'go on'}, not {outcome}")]
-    opened = gate.opened
-    if (data.candidate_id, data.base, data.channel) != (
-        opened.candidate_id,
-        opened.base,
-        opened.channel,
-    ):
-        return [_no("other-gate", "candidate, base or channel are not those of the gate")]
-    if outcome == "passed" and data.canary is None:
-        return [_no("no-canary", "a passed gate records canary log-probabilities")]
-    _, _, payload = checks.decision(data.attestation, state.active_keys("gate"))
-    if payload != decision_of(scenario, gate, outcome, data.canary):
-        return [_no("decision", "the signed decision differs from what the log says")]
-    return []
-
-
-def _gate_stale(
-    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.GateStale
-) -> list[Reason]:
-    gate = _open_gate(found, data.gate_id)
-    if isinstance(gate, list):
-        return gate
-    serving = found.serving(gate.opened.channel)
-    if serving is None or serving.position != data.pointer_position:
-        return [_no("pointer", "the pointer's last event is another one")]
-    if serving.position < gate.opened_position:
-        return [_no("not-stale", "the pointer has not moved since the gate opened")]
-    return []
-
-
 def _release_signed(
     state: State, checks: Checks, _scenario: str, found: Scenario, data: ev.ReleaseSigned
 ) -> list[Reason]:
@@ -388,17 +213,8 @@ VALIDATORS: dict[type[EventData], Callable[..., list[Reason]]] = {
     ev.PolicyChanged: _policy_changed,
     ev.ScenarioHeld: _scenario_held,
     ev.ScenarioResumed: _scenario_resumed,
-    ev.CandidateSubmitted: _candidate_submitted,
-    ev.CandidateAdmitted: _admission,
-    ev.CandidateRefused: _admission,
-    ev.CandidateRevoked: _candidate_revoked,
-    ev.GateOpened: _gate_opened,
-    ev.GateTrial: _gate_trial,
-    ev.GatePassed: _gate_decided,
-    ev.GateFailed: _gate_decided,
-    ev.GateInconclusive: _gate_decided,
-    ev.GateErrored: _gate_decided,
-    ev.GateStale: _gate_stale,
+    **CANDIDATE_VALIDATORS,
+    **GATE_VALIDATORS,
     ev.ReleaseSigned: _release_signed,
     ev.ReleasePromoted: _release_promoted,
     ev.ReleaseRolledBack: _release_rolled_back,

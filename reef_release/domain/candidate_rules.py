@@ -1,0 +1,96 @@
+"""Why an event of a candidate may not stand at this place of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reef_release.domain import events as ev
+from reef_release.domain.checks import Checks
+from reef_release.domain.events import EventData
+from reef_release.domain.reasons import Reason
+from reef_release.domain.state import Scenario, State
+from reef_release.domain.traffic.lines import submission_reasons
+from reef_release.domain.weights import candidate_id, digests_by_path
+
+__all__ = ["CANDIDATE_VALIDATORS"]
+
+
+def _no(code: str, message: str, where: str = "") -> Reason:
+    return Reason(code=code, message=message, where=where)
+
+
+def _candidate_submitted(
+    state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.CandidateSubmitted
+) -> list[Reason]:
+    reasons = []
+    files = digests_by_path((file.path, file.sha256) for file in data.files)
+    if candidate_id(files) != data.candidate_id:
+        reasons.append(_no("candidate-id", "the id does not follow from the files"))
+    if data.candidate_id in found.candidates:
+        reasons.append(_no("known-candidate", "these very files were submitted before"))
+    serving = found.serving(data.channel)
+    promoted = {pointer.release_id for each in found.pointers.values() for pointer in each}
+    if serving is not None and data.base not in promoted:
+        reasons.append(_no("base", "the base must be a release promoted in this scenario"))
+    foundation = found.candidates.get(data.foundation or "")
+    if data.kind == "lora" and (
+        foundation is None or data.foundation not in promoted or foundation.submitted.kind != "full"
+    ):
+        reasons.append(_no("foundation", "an adapter names a promoted full release under it"))
+    if data.kind == "full" and data.foundation is not None:
+        reasons.append(_no("foundation", "full weights have no foundation"))
+    if not found.policy.policy.allowed_changes and _gated_before(found, data):
+        reasons.append(_no("same-weights", "these weights were gated before, under another id"))
+    if serving is None and data.base is not None:
+        reasons.append(_no("base", "nothing is served yet, so an origin has no base"))
+    return reasons + submission_reasons(state, found, data)
+
+
+def _gated_before(found: Scenario, data: ev.CandidateSubmitted) -> bool:
+    """Whether a candidate with the same weight files had a gate; a new card is no new model."""
+    weights = _weights(data)
+    return any(
+        candidate.gates
+        and candidate.candidate_id != data.candidate_id
+        and candidate.submitted.foundation == data.foundation
+        and _weights(candidate.submitted) == weights
+        for candidate in found.candidates.values()
+    )
+
+
+def _weights(data: ev.CandidateSubmitted) -> list[str]:
+    return sorted(file.sha256 for file in data.files if file.path.endswith(".safetensors"))
+
+
+def _admission(
+    _state: State,
+    _checks: Checks,
+    _scenario: str,
+    found: Scenario,
+    data: ev.CandidateAdmitted | ev.CandidateRefused,
+) -> list[Reason]:
+    candidate = found.candidates.get(data.candidate_id)
+    if candidate is None or candidate.status != "submitted":
+        return [_no("not-submitted", "no such candidate waits for admission")]
+    if isinstance(data, ev.CandidateAdmitted) and data.schema != found.schema:
+        return [_no("schema", "the candidate was checked against another schema")]
+    return []
+
+
+def _candidate_revoked(
+    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.CandidateRevoked
+) -> list[Reason]:
+    candidate = found.candidates.get(data.candidate_id)
+    if candidate is None:
+        return [_no("unknown-candidate", "no such candidate")]
+    if candidate.revoked_position is not None:
+        return [_no("revoked", f"it was revoked at {candidate.revoked_position}")]
+    return []
+
+
+CANDIDATE_VALIDATORS: dict[type[EventData], Callable[..., list[Reason]]] = {
+    ev.CandidateSubmitted: _candidate_submitted,
+    ev.CandidateAdmitted: _admission,
+    ev.CandidateRefused: _admission,
+    ev.CandidateRevoked: _candidate_revoked,
+}
