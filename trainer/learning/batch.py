@@ -18,14 +18,15 @@ import msgspec
 import torch
 from transformers import set_seed
 
-from reef_release.errors import BadRequest
+from reef_release.errors import BadRequest, SettingsError
 from reef_release.traffic_wire import BatchAssignment
 from trainer.engines.transformers_engine import TransformersEngine
 from trainer.engines.weights import ModelFiles
 from trainer.learning.optimizer import make_adam, read_state, restore, write_state
-from trainer.learning.samples import Model, Sample, Skipped, load_samples
+from trainer.learning.samples import Model, Sample, Skipped, load_samples, summary
+from trainer.learning.sdpo import sdpo_config
 from trainer.learning.settings import TrainingSettings
-from trainer.learning.step import RecordedTurnsTrainer, sdpo_config
+from trainer.learning.step import RecordedTurnsTrainer
 from trainer.learning.watches import StepStopped, StopReason, check
 from trainer.learning.weights import (
     load_policy,
@@ -100,8 +101,8 @@ def run_batch(
     `serving` is the release that sampled the batch, where that is not `weights`: the drift is
     measured against it. `on_step` is called after each step; what it raises ends the training.
 
-    `out` holds `weights/`, `state/` and `training.json` (the outcome). Raises `BadRequest` and
-    `Refused` for what is no input; `OSError` when the disk is in the way.
+    `out` holds `weights/`, `state/` and `training.json` (the outcome). Raises `BadRequest`,
+    `Refused` and `SettingsError` for what is no input; `OSError` when the disk is in the way.
     """
     if out.exists():
         raise BadRequest(f"{out} exists already.", next_step="Name a directory that does not.")
@@ -117,8 +118,14 @@ def run_batch(
     with _deterministic(settings.threads, seed):
         model = load_policy(weights, origin, settings.lora)
         tokenizer = load_tokenizer(origin)
-        samples, skipped = load_samples(batch, _fitting(model, tokenizer), settings)
-        found = _batch_metrics(samples)
+        fitting = _fitting(model, tokenizer)
+        if settings.terms.top_k > fitting.vocabulary:
+            raise SettingsError(
+                f"terms.top_k is {settings.terms.top_k}; there are {fitting.vocabulary} tokens.",
+                next_step="Give a smaller top_k.",
+            )
+        samples, skipped = load_samples(batch, fitting, settings)
+        found = summary(samples)
 
         def stopped(reason: StopReason, detail: str) -> Stopped:
             return Stopped(
@@ -189,18 +196,6 @@ def _fitting(model: Any, tokenizer: Any) -> Model:
         context_tokens=int(model.config.max_position_embeddings),
         end_token_ids=frozenset(ends if isinstance(ends, list) else [ends]),
     )
-
-
-def _batch_metrics(samples: Sequence[Sample]) -> dict[str, float]:
-    if not samples:
-        return {"samples": 0.0}
-    count = len(samples)
-    return {
-        "samples": float(count),
-        "reply_tokens": sum(len(each.token_ids) for each in samples) / count,
-        "truncated": sum(each.truncated for each in samples) / count,
-        "mean_score": sum(each.reward for each in samples) / count,
-    }
 
 
 def _drift(

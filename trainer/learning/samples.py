@@ -20,7 +20,7 @@ from reef_release.traffic_wire import BatchAssignment, BatchSampleView
 from trainer.learning.prompts import hinted_messages, render
 from trainer.learning.settings import TrainingSettings
 
-__all__ = ["Model", "Sample", "Skipped", "load_samples", "read_batch"]
+__all__ = ["Model", "Sample", "Skipped", "load_samples", "read_batch", "summary"]
 
 _SCORES = (-1, 0, 1)
 
@@ -93,6 +93,19 @@ def load_samples(
                 Skipped(turn_id=view.turn_id, reason=refusal.reason, detail=refusal.detail)
             )
     return samples, skipped
+
+
+def summary(samples: Sequence[Sample]) -> dict[str, float]:
+    """How many there are, the mean length of replies, the share cut short, the mean score."""
+    if not samples:
+        return {"samples": 0.0}
+    count = len(samples)
+    return {
+        "samples": float(count),
+        "reply_tokens": sum(len(each.token_ids) for each in samples) / count,
+        "truncated": sum(each.truncated for each in samples) / count,
+        "mean_score": sum(each.reward for each in samples) / count,
+    }
 
 
 def _load(

@@ -19,7 +19,7 @@ from reef_release.artifacts.admission import Admission, admit
 from reef_release.artifacts.collector import collect
 from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.artifacts.schema import model_schema
-from reef_release.errors import BadRequest, Refused
+from reef_release.errors import BadRequest, Refused, SettingsError
 from reef_release.traffic_wire import BatchSampleView
 from tests.batches import TEMPERATURE, make_batch
 from tests.unit.trainer.objective import reference
@@ -244,6 +244,23 @@ def test_adams_state_goes_on_with_the_weights_it_belongs_to(once: Path, tmp_path
     assert set(state["steps"].values()) == {2}
     with pytest.raises(Refused, match="other weights"):
         train(tmp_path / "wrong", weights=ORIGIN, state=once / STATE)
+
+
+def test_a_training_in_two_parts_is_the_training_in_one_bit_for_bit(tmp_path: Path) -> None:
+    # TRL's reverse KL alone does not look at the weights before the first step.
+    terms = ObjectiveSettings(policy_weight=0.0, hint_choice="shortest")
+    settings = TrainingSettings(objective="trl", terms=terms, epochs=1)
+    first, second, whole = (tmp_path / name for name in ("first", "second", "whole"))
+    trained(first, settings)
+    trained(second, settings, weights=first / WEIGHTS, state=first / STATE, serving=ORIGIN)
+    trained(whole, msgspec.structs.replace(settings, epochs=2))
+    assert contents(second / WEIGHTS) == contents(whole / WEIGHTS)
+    assert contents(second / STATE) == contents(whole / STATE)
+
+
+def test_more_candidates_than_the_model_has_tokens_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="there are 768 tokens"):
+        train(tmp_path / "out", TrainingSettings(terms=ObjectiveSettings(top_k=769)))
 
 
 def test_the_teacher_is_the_origin_and_not_what_is_trained(tmp_path: Path) -> None:

@@ -8,16 +8,14 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
+from trainer.learning.sdpo import SDPOTrainer, sdpo_config
 from trainer.learning.settings import TrainingSettings
-from trainer.learning.step import RecordedTurnsTrainer, sdpo_config
+from trainer.learning.step import RecordedTurnsTrainer
 from trainer.objective.settings import ObjectiveSettings
-
-SDPOTrainer: Any = RecordedTurnsTrainer.__base__
 
 
 def parameters(name: str) -> list[str]:
