@@ -15,11 +15,12 @@ from reef_release.errors import ReefError
 from reef_release.node.config import NodeConfig
 from reef_release.node.vault import Vault
 from trainer.learning.batch import run_batch
+from trainer.worker.desk import TrainWorkerConfig
 from trainer.worker.releases import ReleaseSource
 from trainer.worker.screening import Screener, read_development
 from trainer.worker.settings import WorkerSettings, read_worker_settings
 from trainer.worker.state import StateDirectory
-from trainer.worker.worker import TrainWorker, TrainWorkerConfig
+from trainer.worker.worker import TrainWorker
 
 
 def main() -> int:
@@ -49,7 +50,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--development", type=Path)
     parser.add_argument("--verifiers", default="answer@1")
     parser.add_argument("--canary-tolerance", type=float, default=1e-2)
-    parser.add_argument("--poll", type=float, default=1.0)
     parser.add_argument("--token-file", type=Path)
     parser.add_argument("--once", action="store_true")
     return parser
@@ -87,9 +87,7 @@ def _work(given: argparse.Namespace) -> None:
         screen = None
         if development is not None:
             screen = Screener(development, screening.seed, threads, given.state / "screening")
-        config = TrainWorkerConfig(
-            name=given.name, scenario=given.scenario, channel=given.channel, poll_s=given.poll
-        )
+        config = TrainWorkerConfig(name=given.name, scenario=given.scenario, channel=given.channel)
         worker = TrainWorker(
             config, client, source, directory, settings, train=run_batch, screen=screen
         )

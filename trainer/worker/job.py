@@ -124,7 +124,6 @@ class JobRun:
         job = self._job
         self._first_step = first_step
         if settings_text(self._settings) != job.settings:
-            self._give_back()
             raise Dropped("the settings are not those that it was begun with")
         every_s = job.lease_s / _BEATS_PER_LEASE
         with Heartbeat(lambda: self._client.renew_lease(job.lease_id), every_s) as self._beat:
@@ -152,7 +151,6 @@ class JobRun:
             except (Conflict, NotFound, Refused) as error:
                 if error is not self._failure:
                     raise
-                self._give_back()
                 raise Dropped(str(error)) from error
 
     def _finished(self) -> Trained | None:
@@ -199,6 +197,7 @@ class JobRun:
             return Stopped(steps=(), skipped=(), batch={}, reason="error", detail=detail)
         if isinstance(outcome, Trained):
             sync_tree(out)
+            _log.info("weights written", batch=self._job.batch_id, weights=outcome.weights_id)
         return outcome
 
     def _on_step(self, record: StepRecord) -> None:
@@ -275,9 +274,3 @@ class JobRun:
         except (Conflict, NotFound, Refused, BadRequest) as error:
             self._failure = error
             raise
-
-    def _give_back(self) -> None:
-        try:
-            self._client.training.give_back(self._scenario, self._job.batch_id, self._job.lease_id)
-        except (Conflict, NotFound, Refused) as error:
-            _log.info("batch not held any more", batch=self._job.batch_id, why=error.detail)

@@ -98,8 +98,6 @@ class TorchEngine:
         below = None if foundation is None else _files(foundation)
         try:
             engine.load(release.directory, release.files, release.release_id, foundation=below)
-        except Refused:
-            raise
         except (MemoryError, RuntimeError) as error:
             raise Unavailable(f"The model cannot be built here: {error}.") from error
         self._engine = engine

@@ -9,7 +9,8 @@ The directory is the trainer's alone and one process uses it at a time.
     batches/BATCH.json    a claimed batch as it came
     results/KEY/          what a batch came to: weights/, state/ (Adam's), training.json
     adam/RELEASE/         Adam's state of a promoted release
-    node/ releases/       what was verified: the release served, the origin
+    node/ origin/         what was verified: the release served, and the first one
+    screening/            scores that were found
 """
 
 from __future__ import annotations

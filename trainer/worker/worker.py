@@ -12,50 +12,28 @@ begins at the release served, with the optimizer's state that belongs to that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import structlog
 
-from reef_release.artifacts.collector import collect
 from reef_release.client import ReefClient
-from reef_release.errors import (
-    Conflict,
-    NotFound,
-    ReefError,
-    Refused,
-    SettingsError,
-    Unavailable,
-)
+from reef_release.errors import ReefError, Refused, Unavailable
 from reef_release.ids import uuid7
-from reef_release.wire import CandidateManifest
-from trainer.engines.protocol import Sampling
-from trainer.engines.weights import ModelFiles
 from trainer.learning.batch import STATE, WEIGHTS
 from trainer.learning.settings import settings_text
+from trainer.learning.weights import release_id
+from trainer.worker.candidates import Candidates, Screen
+from trainer.worker.desk import Desk, TrainWorkerConfig
 from trainer.worker.job import Dropped, JobRun, Train, new_job
 from trainer.worker.releases import Release
-from trainer.worker.screening import Score, is_worth_a_gate
 from trainer.worker.settings import WorkerSettings
-from trainer.worker.state import Job, Kept, Line, StateDirectory, Submission
+from trainer.worker.state import Job, Line, StateDirectory
 
-__all__ = ["Source", "TrainWorker", "TrainWorkerConfig"]
+__all__ = ["Source", "TrainWorker"]
 
 _LONGEST_PAUSE_S = 30.0
-_ADMISSION_WAIT_S = 60
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainWorkerConfig:
-    """One worker trains one channel of one scenario; `name` tells people whose a lease is."""
-
-    name: str
-    scenario: str
-    channel: str = "stable"
-    poll_s: float = 1.0
 
 
 class Source(Protocol):
@@ -66,10 +44,6 @@ class Source(Protocol):
     def origin_id(self) -> str: ...
 
     def release(self, release_id: str) -> Release: ...
-
-
-Screen = Callable[[ModelFiles, ModelFiles | None, Sampling], Score]
-"""Scores a model, or an adapter on a foundation, on the development tasks."""
 
 
 class TrainWorker:
@@ -87,21 +61,14 @@ class TrainWorker:
         screen: Screen | None,
     ) -> None:
         """Raises `SettingsError` when the settings submit and there is nothing to screen with."""
-        if settings.screening.submit_pass_rate is not None and screen is None:
-            raise SettingsError(
-                "The settings say when to submit, and there are no development tasks.",
-                next_step="Give --development FILE, or leave screening.submit_pass_rate out.",
-            )
-        self._config = config
-        self._client = client
+        self._desk = Desk(config, client, directory)
+        self._candidates = Candidates(self._desk, settings, screen)
         self._source = source
-        self._directory = directory
         self._settings = settings
         self._train = train
-        self._screen = screen
-        self._kept: Kept = directory.read()
         self._origin: Release | None = None
         self._knows_claims = False
+        self._intact: str | None = None
         self._dropped: str | None = None
         self._trained = 0
 
@@ -111,11 +78,11 @@ class TrainWorker:
         With *once*: until nothing is left to do now, and what stands against it is raised.
         """
         stop = stop or threading.Event()
-        pause_s = self._config.poll_s
+        pause_s = self._desk.config.poll_s
         while not stop.is_set():
             try:
                 if self._round():
-                    pause_s = self._config.poll_s
+                    pause_s = self._desk.config.poll_s
                     continue
             except ReefError as error:
                 if once:
@@ -126,7 +93,7 @@ class TrainWorker:
                 continue
             if once:
                 break
-            pause_s = self._config.poll_s
+            pause_s = self._desk.config.poll_s
             stop.wait(pause_s)
         return self._trained
 
@@ -137,14 +104,14 @@ class TrainWorker:
             return False
         origin = self._the_origin()
         self._require_fit(serving, origin)
-        if self._kept.job is not None:
-            self._work(self._kept.job, serving, origin)
+        if self._desk.kept.job is not None:
+            self._work(self._desk.kept.job, serving, origin)
             return True
-        if self._kept.submission is not None:
-            return self._follow(self._kept.submission)
+        if self._desk.kept.submission is not None:
+            return self._candidates.follow(self._desk.kept.submission)
         line = self._going_on(serving)
         if line is not None and line.screened != line.weights_id:
-            self._look_at(line, serving, origin)
+            self._candidates.look_at(line, serving, origin)
             return True
         return self._claim(line, serving)
 
@@ -153,9 +120,9 @@ class TrainWorker:
     def _the_origin(self) -> Release:
         if self._origin is None:
             # What a channel served first never changes.
-            known = self._kept.origin or self._source.origin_id()
+            known = self._desk.kept.origin or self._source.origin_id()
             self._origin = self._source.release(known)
-            self._save(origin=known)
+            self._desk.save(origin=known)
         return self._origin
 
     def _require_fit(self, serving: Release, origin: Release) -> None:
@@ -178,107 +145,94 @@ class TrainWorker:
 
     def _going_on(self, serving: Release) -> Line | None:
         """The line that has batches and goes on; None: the next begins at the release served."""
-        line = self._kept.line
+        line = self._desk.kept.line
         if line is None:
             return None
-        view = self._client.training.line(self._config.scenario, line.line)
+        view = self._desk.client.training.line(self._desk.config.scenario, line.line)
         if view.over is not None:
-            self._abandon(line, view.over)
+            self._desk.abandon(line, view.over)
             return None
         if (view.weights_id, line.base) != (line.weights_id, serving.release_id):
-            self._give_up(line, "it is not where this trainer left it, or another base is served")
+            self._desk.give_up(
+                line, "it is not where this trainer left it, or another base is served"
+            )
             return None
-        if line.result is None or not self._directory.result(line.result).is_dir():
-            self._give_up(line, "its weights are no longer on this machine")
+        if not self._is_intact(line):
+            self._desk.give_up(line, "its weights are no longer on this machine")
             return None
         if line.settings != settings_text(self._settings.training):
-            self._give_up(
+            self._desk.give_up(
                 line, "the settings have changed, and a candidate has but one set of them"
             )
             return None
         limit = self._settings.screening.give_up_after
         if limit is not None and len(line.batches) >= limit and line.screened == line.weights_id:
-            self._give_up(line, f"it has {len(line.batches)} batches and came to no release")
+            self._desk.give_up(line, f"it has {len(line.batches)} batches and came to no release")
             return None
         return line
 
-    def _give_up(self, line: Line, why: str) -> None:
-        """End the line in the log: the samples of its batches wait again."""
-        last = self._client.training.batch(self._config.scenario, line.batches[-1])
-        if last.stage == "trained" and last.lease_id is not None:
-            self._give_back(last.batch_id, last.lease_id)
-        self._abandon(line, why)
-
-    def _abandon(self, line: Line, why: str) -> None:
-        _log.info("line over", line=line.line, batches=len(line.batches), why=why)
-        self._save(line=None, submission=None)
-        self._prune()
+    def _is_intact(self, line: Line) -> bool:
+        """Whether the line's weights are on disk; hashed once by each process."""
+        if line.result is None:
+            return False
+        if self._intact != line.weights_id:
+            try:
+                found = release_id(self._desk.directory.result(line.result) / WEIGHTS)
+            except ReefError:
+                return False
+            if found != line.weights_id:
+                return False
+            self._intact = line.weights_id
+        return True
 
     # Batches
 
     def _claim(self, line: Line | None, serving: Release) -> bool:
-        scenario = self._config.scenario
+        scenario = self._desk.config.scenario
         if not self._knows_claims:
-            self._give_back_lost()
+            self._desk.give_back_lost()
             self._knows_claims = True
         # If this process ends between the claim and the note of it, the next gives the batch back.
-        batch = self._client.training.claim(scenario, self._worker)
+        batch = self._desk.client.training.claim(scenario, self._desk.worker)
         if batch is None:
             return False
-        if batch.channel != self._config.channel:
-            self._give_back(batch.batch_id, batch.lease_id)
+        if batch.channel != self._desk.config.channel:
+            self._desk.give_back(batch.batch_id, batch.lease_id)
             raise Refused(
                 f"The batch {batch.batch_id} is of the channel {batch.channel}.",
                 next_step="Start a trainer for that channel too; batches are handed out in order.",
             )
-        self._directory.keep_batch(batch)
+        self._desk.directory.keep_batch(batch)
         job = new_job(
             batch,
             line=uuid7() if line is None else line.line,
             parent=serving.release_id if line is None else line.weights_id,
             settings=self._settings.training,
         )
-        self._save(job=job)
+        self._desk.save(job=job)
         _log.info("batch claimed", batch=batch.batch_id, samples=len(batch.samples))
         return True
 
-    def _give_back_lost(self) -> None:
-        """Batches that an earlier process claimed and did not live to note."""
-        after: int | None = -1
-        while after is not None:
-            page = self._client.training.batches(self._config.scenario, after)
-            for batch in page.batches:
-                mine = batch.worker == self._worker and batch.lease_id is not None
-                if mine and batch.stage in ("claimed", "training"):
-                    self._give_back(batch.batch_id, batch.lease_id or "")
-            after = page.next_after
-
-    def _give_back(self, batch_id: str, lease_id: str) -> None:
-        try:
-            self._client.training.give_back(self._config.scenario, batch_id, lease_id)
-        except (Conflict, NotFound) as error:
-            # Its lease ran out meanwhile, or an answer was lost.
-            _log.info("not held any more", batch=batch_id, why=error.detail)
-
-    @property
-    def _worker(self) -> str:
-        """Names may be alike; no two directories are."""
-        return f"{self._config.name}/{self._kept.identity}"
-
     def _work(self, job: Job, serving: Release, origin: Release) -> None:
-        line = self._kept.line
-        if line is not None and line.line != job.line:
-            raise SettingsError(
-                "The trainer's state names two lines at once.",
-                next_step="Start with an empty --state.",
-            )
+        line = self._desk.kept.line
+        start = serving.release_id if line is None else line.weights_id
+        if job.parent != start or (line is not None and not self._is_intact(line)):
+            # Another release is served than when the batch was claimed, or a disk was lost.
+            self._drop(job, f"the weights {job.parent[:12]} that it starts from are gone")
+            if line is not None:
+                self._desk.give_up(line, "its weights are no longer on this machine")
+            return
         run = JobRun(
-            self._client, self._config.scenario, self._directory, job, self._settings.training
+            self._desk.client,
+            self._desk.config.scenario,
+            self._desk.directory,
+            job,
+            self._settings.training,
         )
         if line is None or line.result is None:
-            weights, state = serving.directory, self._directory.adam(serving.release_id)
+            weights, state = serving.directory, self._desk.directory.adam(serving.release_id)
         else:
-            result = self._directory.result(line.result)
+            result = self._desk.directory.result(line.result)
             weights, state = result / WEIGHTS, result / STATE
         try:
             done = run.run(
@@ -290,25 +244,17 @@ class TrainWorker:
                 first_step=0 if line is None else line.steps,
             )
         except Dropped as dropped:
-            _log.warning("batch dropped", batch=job.batch_id, why=dropped.why)
-            self._knows_claims = False
-            self._save(job=None)
-            if self._dropped == job.batch_id:
-                raise Unavailable(
-                    f"The batch {job.batch_id} was dropped twice: {dropped.why}.",
-                    next_step="It is claimed again in a while.",
-                ) from dropped
-            self._dropped = job.batch_id
+            self._drop(job, dropped.why)
             return
         if done is None:
-            self._save(job=None)
+            self._desk.save(job=None)
             return
         self._trained += 1
         self._dropped = None
         before = line or Line(
             line=job.line, base=serving.release_id, weights_id=job.parent, parent=job.parent
         )
-        self._save(
+        self._desk.save(
             job=None,
             line=msgspec.structs.replace(
                 before,
@@ -322,7 +268,19 @@ class TrainWorker:
                 metrics=done.batch | done.after,
             ),
         )
-        self._prune()
+        self._desk.prune()
+
+    def _drop(self, job: Job, why: str) -> None:
+        """Leave a batch to whoever claims it next. Raises `Unavailable` the second time."""
+        _log.warning("batch dropped", batch=job.batch_id, why=why)
+        self._desk.give_back(job.batch_id, job.lease_id)
+        self._desk.save(job=None)
+        if self._dropped == job.batch_id:
+            raise Unavailable(
+                f"The batch {job.batch_id} was dropped twice: {why}.",
+                next_step="It is claimed again in a while.",
+            )
+        self._dropped = job.batch_id
 
     def _sampler(self, release_id: str, serving: Release, origin: Release) -> Release:
         """The release that sampled a batch; it may be an earlier one."""
@@ -330,126 +288,3 @@ class TrainWorker:
             if each.release_id == release_id:
                 return each
         return self._source.release(release_id)
-
-    # Candidates
-
-    def _look_at(self, line: Line, serving: Release, origin: Release) -> None:
-        """Screen the line's weights, and submit them if they are worth a gate."""
-        screening = self._settings.screening
-        screened = msgspec.structs.replace(line, screened=line.weights_id)
-        if screening.submit_pass_rate is None or self._screen is None:
-            self._save(line=screened)
-            return
-        assert line.result is not None, "a line with batches has weights"
-        weights = self._directory.result(line.result) / WEIGHTS
-        policy = self._client.scenario(self._config.scenario).policy["generation"]
-        sampling = Sampling(
-            temperature=float(policy["temperature"]), max_new_tokens=policy["max_new_tokens"]
-        )
-        lora = self._settings.training.lora is not None
-        below = _model(origin) if lora else None
-        new = self._screen(
-            ModelFiles(directory=weights, release_id=line.weights_id), below, sampling
-        )
-        now = self._screen(
-            _model(serving), below if serving.foundation is not None else None, sampling
-        )
-        worth = is_worth_a_gate(new, now, screening)
-        _log.info(
-            "screened",
-            weights=line.weights_id,
-            pass_rate=new.pass_rate,
-            right_rate=new.right_rate,
-            serving_pass_rate=now.pass_rate,
-            serving_right_rate=now.right_rate,
-            submitted=worth,
-        )
-        if not worth:
-            self._save(line=screened)
-            return
-        metrics: dict[str, Any] = {
-            **{f"last_batch.{name}": value for name, value in line.metrics.items()},
-            "development.tasks": new.count,
-            "development.pass_rate": new.pass_rate,
-            "development.right_rate": new.right_rate,
-            "development.cut": new.cut,
-            "serving.pass_rate": now.pass_rate,
-            "serving.right_rate": now.right_rate,
-            "line.steps": line.steps,
-            "line.batches": len(line.batches),
-        }
-        manifest = CandidateManifest(
-            files=[file.entry for file in collect(weights)],
-            channel=self._config.channel,
-            kind="lora" if lora else "full",
-            foundation=origin.release_id if lora else None,
-            base=line.base,
-            parent=line.parent,
-            batches=line.batches,
-            settings=dict(line.settings),
-            metrics=metrics,
-            seed=line.seed,
-        )
-        self._save(
-            line=screened, submission=Submission(candidate_id=line.weights_id, manifest=manifest)
-        )
-
-    def _follow(self, submission: Submission) -> bool:
-        """Send a candidate, or see what became of it; False while that is open."""
-        scenario, line = self._config.scenario, self._kept.line
-        assert line is not None and line.result is not None, "it was made of a line"
-        if not submission.sent:
-            self._submit(submission, line)
-            return True
-        view = self._client.candidate(scenario, submission.candidate_id)
-        if view.status == "promoted":
-            self._directory.keep_adam(
-                submission.candidate_id, self._directory.result(line.result) / STATE
-            )
-            adam = [each for each in self._kept.adam if each != submission.candidate_id]
-            _log.info("promoted", release=submission.candidate_id)
-            self._save(line=None, submission=None, adam=[*adam, submission.candidate_id])
-            self._prune()
-            return True
-        over = self._client.training.line(scenario, line.line).over
-        if over is not None:
-            self._abandon(line, over)
-            return True
-        if view.status == "inconclusive":
-            _log.info("inconclusive, so the line goes on", candidate=submission.candidate_id)
-            self._save(submission=None)
-            return True
-        return False
-
-    def _submit(self, submission: Submission, line: Line) -> None:
-        assert line.result is not None, "it was made of a line"
-        scenario = self._config.scenario
-        try:
-            self._client.upload_directory(self._directory.result(line.result) / WEIGHTS)
-            view = self._client.submit(scenario, submission.manifest, _ADMISSION_WAIT_S)
-            _log.info("submitted", candidate=view.candidate_id, status=view.status)
-        except (Refused, Conflict) as error:
-            _log.error("candidate refused", candidate=submission.candidate_id, why=str(error))
-            try:
-                self._client.candidate(scenario, submission.candidate_id)
-            except NotFound:
-                self._give_up(line, "its candidate cannot be submitted")
-                return
-        self._save(submission=msgspec.structs.replace(submission, sent=True))
-
-    # The directory
-
-    def _save(self, **changes: Any) -> None:
-        kept = msgspec.structs.replace(self._kept, **changes)
-        if kept != self._kept:
-            self._directory.write(kept)
-            self._kept = kept
-
-    def _prune(self) -> None:
-        self._save(adam=self._directory.prune(self._kept).adam)
-
-
-def _model(release: Release) -> ModelFiles:
-    return ModelFiles(
-        directory=release.directory, files=release.files, release_id=release.release_id
-    )

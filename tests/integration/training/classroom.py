@@ -7,19 +7,16 @@ another style, and a rejection.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from reef_release import wire
-from reef_release.client import ReefClient
 from reef_release.signing.keyring import ROOT_NAME
 from reef_release.tokens import TokenRole
 from reef_release.traffic_wire import InteractionRequest
@@ -30,7 +27,7 @@ from trainer.tiny.phrases import hints
 from trainer.tiny.problems import Problem, draw_many
 from trainer.tiny.shipped import ORIGIN
 
-__all__ = ["BATCH_SIZE", "Classroom", "Trainer", "until"]
+__all__ = ["BATCH_SIZE", "Classroom", "Forker", "Trainer", "until"]
 
 BATCH_SIZE = 4
 _PATIENCE_S = 60.0
@@ -60,56 +57,53 @@ def _answered(first: int, count: int) -> tuple[tuple[Problem, Generation], ...]:
     )
 
 
+class Forker:
+    """Starts trainers quickly: see `process`."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.training.process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, arguments: list[str], output: Path, kill: str) -> int:
+        """The exit status of a trainer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        wanted = {"arguments": arguments, "output": str(output), "kill": kill}
+        self._process.stdin.write(json.dumps(wanted) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+
 @dataclass(kw_only=True)
 class Trainer:
-    """One trainer's directory and settings; each `start` is a process."""
+    """One trainer's directory and settings; each `run` is a process."""
 
-    url: str
-    scenario: str
-    token_file: Path
-    root: Path
-    log: str
+    forker: Forker
+    arguments: list[str]
     state: Path
-    settings: Path
-    development: Path
-    environment: dict[str, str] = field(default_factory=dict)
 
-    def start(self, **environment: str) -> subprocess.Popen[bytes]:
-        """A trainer that does what is due and ends."""
-        command = [
-            sys.executable,
-            "-m",
-            "tests.integration.training.process",
-            *("--url", self.url),
-            *("--scenario", self.scenario),
-            *("--root", str(self.root)),
-            *("--log", self.log),
-            *("--state", str(self.state)),
-            *("--settings", str(self.settings)),
-            *("--development", str(self.development)),
-            *("--verifiers", "answer@1,work_steps@1,style@1"),
-            *("--token-file", str(self.token_file)),
-            "--once",
-        ]
-        with self.output.open("ab") as output:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=os.environ | environment,
-            )
-
-    def run(self, **environment: str) -> int:
-        """The exit status of a trainer that does what is due."""
-        return self.start(**environment).wait(120)
+    def run(self, kill: str = "") -> int:
+        """Do what is due; the exit status, -9 when it was killed at the point *kill*."""
+        return self.forker.run(self.arguments, self.state.with_suffix(".log"), kill)
 
     @property
-    def output(self) -> Path:
-        return self.state.with_suffix(".log")
+    def said(self) -> str:
+        """What all its processes wrote."""
+        return self.state.with_suffix(".log").read_text()
 
     def kept(self) -> Any:
-        """What its directory says."""
+        """Where it stands."""
         return json.loads((self.state / "state.json").read_bytes())["kept"]
 
 
@@ -119,6 +113,7 @@ class Classroom:
 
     school: School
     root: Path
+    forker: Forker
     answered: int = 0
 
     def trainer(self, name: str, **settings: Any) -> Trainer:
@@ -127,7 +122,7 @@ class Classroom:
         directory.mkdir()
         token = directory / "token"
         token.write_text(self.school.site.token(TokenRole.TRAIN, self.school.scenario))
-        document = {
+        document: dict[str, dict[str, Any]] = {
             "training": {
                 "epochs": 2,
                 "adam": {"learning_rate": 1e-5},
@@ -146,16 +141,20 @@ class Classroom:
                 for each in draw_many("development", 4, seed=0)
             )
         )
-        return Trainer(
-            url=self.school.url,
-            scenario=self.school.scenario,
-            token_file=token,
-            root=self.school.site.home / "keys" / ROOT_NAME,
-            log=self.school.site.settings().origin,
-            state=directory / "state",
-            settings=directory / "settings.json",
-            development=development,
-        )
+        state = directory / "state"
+        options = {
+            "--url": self.school.url,
+            "--scenario": self.school.scenario,
+            "--root": self.school.site.home / "keys" / ROOT_NAME,
+            "--log": self.school.site.settings().origin,
+            "--state": state,
+            "--settings": directory / "settings.json",
+            "--development": development,
+            "--verifiers": "answer@1,work_steps@1,style@1",
+            "--token-file": token,
+        }
+        arguments = [str(part) for option in options.items() for part in option]
+        return Trainer(forker=self.forker, arguments=[*arguments, "--once"], state=state)
 
     def batch(self, count: int = BATCH_SIZE) -> None:
         """Record and judge so many conversations of the release served, and wait for the batch."""
@@ -209,13 +208,7 @@ class Classroom:
         with self.school.client(TokenRole.AUDIT) as client:
             return client.candidates(self.school.scenario)[1:]
 
-
-@contextmanager
-def killed_at(trainer: Trainer, point: str) -> Iterator[int]:
-    """A trainer that is killed at *point*; its exit status."""
-    process = trainer.start(REEF_TEST_KILL=point)
-    yield process.wait(120)
-
-
-def client_of(school: School, role: TokenRole) -> ReefClient:
-    return school.client(role)
+    def gate(self) -> None:
+        """Let the gate worker decide on the candidate that waits."""
+        with self.school.client(TokenRole.GATE) as client:
+            until(lambda: self.school.worker(client).run(once=True))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from tests.databases import Server
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Site
-from tests.integration.gate.conftest import School
-from tests.integration.training.classroom import BATCH_SIZE, Classroom
+from tests.integration.gate.conftest import BY_ANSWER, School
+from tests.integration.training.classroom import BATCH_SIZE, Classroom, Forker
 from trainer.tiny.shipped import ORIGIN
+
+Open = Callable[..., Classroom]
 
 
 @pytest.fixture(scope="package")
@@ -26,20 +27,37 @@ def server(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterat
             yield server
 
 
-@pytest.fixture
-def classroom(server: ServerProcess, tmp_path: Path, number: Iterator[int]) -> Iterator[Classroom]:
-    """A scenario of its own that serves the origin."""
-    school = School(
-        site=server.site,
-        url=server.url,
-        scenario=f"class-{next(number)}",
-        models=tmp_path / "models",
-    )
-    school.create()
-    school.promote(school.gate(ORIGIN))
-    yield Classroom(school=school, root=tmp_path)
+@pytest.fixture(scope="package")
+def forker() -> Iterator[Forker]:
+    forker = Forker()
+    yield forker
+    forker.close()
 
 
 @pytest.fixture(scope="package")
-def number() -> Iterator[int]:
-    return itertools.count(1)
+def open_classroom(
+    server: ServerProcess, forker: Forker, tmp_path_factory: pytest.TempPathFactory
+) -> Open:
+    """Make a scenario, by name, that serves the origin and gates by right answers."""
+
+    def make(name: str, **changes: Any) -> Classroom:
+        root = tmp_path_factory.mktemp(name)
+        school = School(
+            site=server.site,
+            url=server.url,
+            scenario=name,
+            models=root / "models",
+            standard=BY_ANSWER,
+            **changes,
+        )
+        school.create()
+        school.promote(school.gate(ORIGIN))
+        return Classroom(school=school, root=root, forker=forker)
+
+    return make
+
+
+@pytest.fixture(scope="package")
+def classroom(open_classroom: Open) -> Classroom:
+    """One for all tests that leave the release served as it is."""
+    return open_classroom("class")

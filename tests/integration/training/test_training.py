@@ -1,16 +1,56 @@
-"""From judged conversations to a candidate in the log, by a trainer in a process of its own."""
+"""From judged conversations to candidates in the log, by a trainer in a process of its own."""
 
 from __future__ import annotations
 
-from tests.integration.training.classroom import Classroom
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reef_release.errors import Forbidden
+from reef_release.tokens import TokenRole
+from tests.integration.training.classroom import Classroom, Trainer
+from tests.integration.training.conftest import Open
+from trainer.learning.batch import Trained, run_batch
+from trainer.learning.samples import read_batch
+from trainer.learning.settings import read_settings
+from trainer.tiny.shipped import ORIGIN
 
 
-def test_a_batch_becomes_events_and_a_candidate(classroom: Classroom) -> None:
+def replayed(trainer: Trainer, started: dict[str, Any], out: Path, **given: Any) -> Trained:
+    """The batch of a training.started again, from what the log and the trainer's directory say."""
+    document = (trainer.state / "batches" / f"{started['batch_id']}.json").read_bytes()
+    outcome = run_batch(
+        read_batch(document),
+        weights=given.pop("weights", ORIGIN),
+        origin=ORIGIN,
+        out=out,
+        settings=read_settings(json.dumps(started["settings"]).encode()),
+        seed=started["seed"],
+        **given,
+    )
+    assert isinstance(outcome, Trained)
+    return outcome
+
+
+def test_a_trainer_killed_at_any_point_trains_and_submits_once_and_the_same(
+    classroom: Classroom, tmp_path: Path
+) -> None:
     classroom.batch()
-    trainer = classroom.trainer("one")
-    status = trainer.run()
-    print(trainer.output.read_text())
-    assert status == 0
+    trainer = classroom.trainer("killed")
+    for point in (
+        "claimed",
+        "noted",
+        "second-step",
+        "written",
+        "completed",
+        "screened",
+        "submitted",
+    ):
+        assert trainer.run(kill=point) == -9, f"{point}: {trainer.said}"
+    assert trainer.run() == 0, trainer.said
+
     events = classroom.school.events
     (started,) = events("training.started")
     assert started["parent"] == classroom.school.serving
@@ -18,3 +58,80 @@ def test_a_batch_becomes_events_and_a_candidate(classroom: Classroom) -> None:
     (completed,) = events("training.completed")
     (candidate,) = classroom.candidates()
     assert candidate.candidate_id == completed["weights_id"]
+    assert candidate.status == "admitted"
+    (submitted,) = events("candidate.submitted", candidate_id=candidate.candidate_id)
+    assert submitted["batches"] == [started["batch_id"]]
+    assert submitted["metrics"]["development.tasks"] == 2
+    assert trainer.said.count("weights written") == 1
+
+    again = replayed(trainer, started, tmp_path / "again")
+    assert again.weights_id == completed["weights_id"]
+    steps = [each["metrics"] for each in events("training.step")]
+    assert [{k: float(v) for k, v in each.items()} for each in steps] == [
+        each.metrics for each in again.steps
+    ]
+
+
+def test_an_adapter_is_trained_on_the_origin_and_submitted_with_it(classroom: Classroom) -> None:
+    classroom.batch()
+    trainer = classroom.trainer("adapter", training={"lora": {"rank": 2, "alpha": 4}})
+    assert trainer.run() == 0, trainer.said
+    candidate = classroom.candidates()[-1]
+    assert (candidate.kind, candidate.status) == ("lora", "admitted")
+    (submitted,) = classroom.school.events(
+        "candidate.submitted", candidate_id=candidate.candidate_id
+    )
+    assert submitted["foundation"] == classroom.school.serving
+
+
+def test_samples_that_are_too_long_are_skipped_and_a_batch_of_them_is_failed(
+    classroom: Classroom,
+) -> None:
+    classroom.batch()
+    before = len(classroom.candidates())
+    trainer = classroom.trainer("short", training={"max_sample_tokens": 20})
+    assert trainer.run() == 0, trainer.said
+    failed = classroom.school.events("training.failed")
+    # The third time, the batch is quarantined, so that it does not stand in the way of others.
+    assert [each["reason"] for each in failed] == ["error"] * 3
+    assert "none of the batch's samples" in failed[0]["detail"]
+    assert len(classroom.candidates()) == before
+    assert trainer.kept()["job"] is None
+
+
+def test_a_promoted_candidate_is_where_the_next_line_begins_with_its_optimizer_state(
+    open_classroom: Open, tmp_path: Path
+) -> None:
+    classroom = open_classroom("promoted")
+    school, origin = classroom.school, classroom.school.serving
+    trainer = classroom.trainer("promoted")
+    classroom.batch()
+    assert trainer.run() == 0, trainer.said
+    (candidate,) = classroom.candidates()
+    classroom.gate()
+    (candidate,) = classroom.candidates()
+    assert candidate.status == "passed"
+    school.promote(candidate)
+    classroom.batch()
+    assert trainer.run() == 0, trainer.said
+
+    first, second = school.events("training.started")
+    assert (first["parent"], second["parent"]) == (origin, candidate.candidate_id)
+    assert first["line"] != second["line"]
+    state = trainer.state / "adam" / candidate.candidate_id
+    weights = trainer.state / "node" / "releases" / candidate.candidate_id
+    again = replayed(trainer, second, tmp_path / "again", weights=weights, state=state)
+    assert again.weights_id == school.events("training.completed")[-1]["weights_id"]
+    (other,) = school.events("candidate.submitted", candidate_id=again.weights_id)
+    assert (other["base"], other["batches"]) == (candidate.candidate_id, [second["batch_id"]])
+
+
+def test_a_train_token_reads_what_proves_a_release_and_no_trial(classroom: Classroom) -> None:
+    with classroom.school.client(TokenRole.TRAIN) as client:
+        page = client.events(scenario=classroom.school.scenario, type="release.promoted")
+        assert len(page.events) == 1
+        for kind in ("gate.trial", "interaction.recorded", None):
+            with pytest.raises(Forbidden):
+                client.events(scenario=classroom.school.scenario, type=kind)
+        with pytest.raises(Forbidden):
+            client.checkpoint()
