@@ -22,9 +22,11 @@ ALLOWED_PROGRAMS = {
     "export",
     "git",
     "make",
+    "mkdir",
     "model_signing",
     "pip",
     "reef-release",
+    "vllm",
 }
 RUN_AS_A_WHOLE = {"tutorial.md"}
 """Pages that are shell scripts and that a test of their own runs from top to bottom."""

@@ -1,0 +1,1 @@
+"""The homework recipe on GPUs, looked over on a machine that has none."""
