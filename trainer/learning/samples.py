@@ -127,7 +127,8 @@ def _load(
     if view.score not in _SCORES:
         raise _Refusal("score", f"the score is {view.score}, not -1, 0 or 1")
     reward = float(view.score) if view.policy else 0.0
-    if reward == 0 and not view.distillation:
+    distilled = view.distillation and (view.hinted or settings.teach_unhinted)
+    if reward == 0 and not distilled:
         raise _Refusal("no-term", "the sample feeds no term of the objective")
     prompts = _teacher_prompts(view, model.tokenizer, settings)
     limit = min(settings.max_sample_tokens, model.context_tokens)
@@ -141,7 +142,7 @@ def _load(
         logprobs=tuple(view.logprobs),
         temperature=temperature,
         reward=reward,
-        distilled=view.distillation,
+        distilled=distilled,
         teacher_prompts=prompts,
         hint_characters=tuple(map(len, view.hints)) if view.hinted else (0,),
         truncated=view.token_ids[-1] not in model.end_token_ids,

@@ -112,6 +112,9 @@ class TrainingSettings(_Settings, frozen=True, kw_only=True):
     max_sample_tokens: int = 8192
     """A sample longer than this, its prompt with the hint included, is skipped."""
     hints: HintRendering = HintRendering()
+    teach_unhinted: bool = True
+    """Whether a sample without a hint is distilled too, from the origin without one: it holds the
+    policy where it began, also where the score says that it has moved rightly."""
     bounds: Bounds = Bounds()
     lora: LoraSettings | None = None
     """None: all parameters are trained."""

@@ -46,6 +46,14 @@ def test_each_kind_of_sample_feeds_its_terms_and_has_its_teachers(model: Model) 
     assert all(each.temperature == TEMPERATURE and not each.truncated for each in samples)
 
 
+def test_samples_without_a_hint_can_be_left_to_the_policy_term_alone(model: Model) -> None:
+    settings = TrainingSettings(teach_unhinted=False)
+    samples, skipped = load_samples(make_batch(4), model, settings)
+    assert [each.distilled for each in samples] == [True, True, False, False]
+    assert skipped == []
+    assert all(each.distilled for each in load_samples(make_batch(4), model, SETTINGS)[0])
+
+
 def test_no_temperature_means_one_and_a_cut_reply_is_seen(model: Model) -> None:
     def change(views: list[BatchSampleView]) -> list[BatchSampleView]:
         first = msgspec.structs.replace(
