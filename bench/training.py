@@ -44,7 +44,7 @@ def main() -> None:
     given = arguments.parse_args()
     count, steps = (8, 3) if given.short else (16, 6)
     if given.row:
-        print(json.dumps(_row(*given.row, count, steps)))
+        print(json.dumps(_row(given.row[0], given.row[1], count, steps)))
         return
     print(
         f"{'model':6} {'objective':9} {'first s':>10} {'step s':>8} {'peak MB':>8} {'grown MB':>9}"
