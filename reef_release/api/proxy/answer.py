@@ -102,16 +102,15 @@ class Answer(ASGIResponse):
             if chunk is None:
                 break
             await self._pass_on(parser.feed(chunk), send, response.status_code)
-        await self._pass_on(parser.close(), send, response.status_code)
+        reply = self._exchange.reply
+        last = b"".join(raw for raw, _ in parser.close())
         if not self._exchange.has_ended:
-            reply = self._exchange.reply
-            is_cut = not reply.is_whole and reply.fault is None
+            if not reply.ended and reply.fault is None:
+                # Half an event says nothing, and would spoil this one.
+                last = _error_event(UpstreamUnreachable("The upstream ended within the reply."))
             self._end(response.status_code)
             await self._exchange.ended()
-            if is_cut:
-                broken = UpstreamUnreachable("The upstream ended the stream within the reply.")
-                await _send_body(send, _error_event(broken), more=True)
-        await _send_body(send, b"", more=False)
+        await _send_body(send, last, more=False)
 
     async def _pass_on(self, events: Iterable[Event], send: Send, status: int) -> None:
         """Take events in and send them; what comes together goes together."""

@@ -32,6 +32,8 @@ _LOOK_S = 5.0
 """How often to look for spools of processes that are gone."""
 _STOP_S = 3.0
 _MAX_DEFECTS = 10
+_LATER = (Unavailable, OSError)
+"""What passes by itself: the log is away, or the disk is full."""
 _log = structlog.get_logger(__name__)
 
 
@@ -94,7 +96,10 @@ class _Drainer:
             return
         notes = await self._spool.read(window)
         ready = await asyncio.gather(*map(self._prepared, window, notes))
-        # All appends begin in order and before any of them ends, and the log keeps that order.
+        later = next((at for at, each in enumerate(ready) if isinstance(each, _LATER)), len(ready))
+        # Up to the first that has to wait. All appends begin in order and before any of them
+        # ends, and the log's queue keeps that order.
+        window, ready = window[: later + 1], ready[: later + 1]
         done = await asyncio.gather(*map(self._appended, window, notes, ready))
         settled = [entry for entry, is_done in zip(window, done, strict=True) if is_done]
         await self._spool.settle(settled)
@@ -134,7 +139,7 @@ class _Drainer:
                 raise ready
             scenario = self._service.scenario(ready.note.scenario)
             await append(self._service, ready.note.actor, scenario, ready.prepared)
-        except (Unavailable, OSError) as error:
+        except _LATER as error:
             _log.warning("a call waits for the log", call=entry.call_id, why=_why(error))
             return False
         except (ReefError, msgspec.DecodeError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -118,21 +119,19 @@ async def open_desk(site: Site, **settings: Any) -> AsyncIterator[Desk]:
     ):
         config = uvicorn.Config(
             create_app(service),
-            port=0,
             log_level="warning",
             lifespan="on",
             ws="none",
             timeout_graceful_shutdown=1,
         )
         server = uvicorn.Server(config)
-        running = asyncio.create_task(server._serve())
-        try:
-            while not server.started:
-                assert not running.done(), await running
-                await asyncio.sleep(0.001)
-            port = server.servers[0].sockets[0].getsockname()[1]
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
+        # Bound here, so that nobody has to ask for the port, or when it is open.
+        listening = socket.create_server(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        running = asyncio.create_task(server.serve(sockets=[listening]))
+        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+            try:
                 yield Desk(story=Story(site=site, http=http, service=service), upstream=upstream)
-        finally:
-            server.should_exit = True
-            await running
+            finally:
+                server.should_exit = True
+                await running
