@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -78,6 +78,8 @@ class Spool:
     _writer: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "spool"))
     _syncer: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sync"))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _unlogged: set[str] = field(default_factory=set)
+    _settled: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @classmethod
     @asynccontextmanager
@@ -103,6 +105,7 @@ class Spool:
 
     def begin(self, call_id: str, content: bytes) -> asyncio.Task[None]:
         """Note that a call begins; done when that survives the process."""
+        self._unlogged.add(call_id)
         return self._start(self._begin(call_id, content))
 
     def end(self, call_id: str, content: bytes) -> asyncio.Task[None]:
@@ -111,6 +114,16 @@ class Spool:
         It is under way when this returns, whatever becomes of the caller.
         """
         return self._start(self._end(call_id, content))
+
+    async def logged(self, call_ids: Iterable[str], timeout_s: float) -> bool:
+        """Wait until this process has none of these calls under way, at most *timeout_s*."""
+        wanted = set(call_ids)
+        try:
+            async with asyncio.timeout(timeout_s), self._settled:
+                await self._settled.wait_for(lambda: not wanted & self._unlogged)
+        except TimeoutError:
+            return False
+        return True
 
     def window(self, calls: int, size_bytes: int) -> list[Waiting]:
         """The first that wait: at most so many, and so many bytes, but at least one."""
@@ -134,6 +147,9 @@ class Spool:
         for entry in settled:  # behind one that the log did not take yet
             self.waiting.remove(entry)
         self.held_bytes -= sum(len(entry.held) for entry in entries)
+        self._unlogged.difference_update(entry.call_id for entry in entries)
+        async with self._settled:
+            self._settled.notify_all()
         await self._on(self._writer, _forget, entries)
 
     async def take_over(self) -> None:
@@ -192,6 +208,7 @@ class Spool:
     def _hold(self, call_id: str, content: bytes, since_s: float, error: OSError) -> None:
         if self.held_bytes + len(content) > _HELD_BYTES:
             self.lost += 1
+            self._unlogged.discard(call_id)
             _log.critical("a call is lost: disk and memory are full", call=call_id, why=str(error))
             return
         _log.error("a call cannot be spooled, it is held in memory", call=call_id, why=str(error))

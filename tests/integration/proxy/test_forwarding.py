@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.api.story import Site, until
+from reef_release.api import reports
+from tests.integration.api.story import Problem, Site, until
 from tests.integration.api.traffic import signal
 from tests.integration.proxy.desk import Desk, hello, open_desk
 from tests.integration.proxy.upstream import Call, chunk, completion, event, streamed
@@ -228,6 +229,30 @@ async def test_the_release_is_the_one_that_the_upstream_names(desk: Desk) -> Non
         await desk.ask()
     recorded = await desk.recorded(3)
     assert [each.data["release_id"] for each in recorded] == [None, release, release]
+
+
+async def test_a_receipt_can_be_reported_on_at_once(desk: Desk) -> None:
+    for _ in range(5):
+        receipt = (await desk.ask()).headers["x-reef-agent-record-id"]
+        report = {"references": [receipt], "score": 1}
+        view = await desk.story.post("ingest", "/reef/report", report)
+        assert len(view["positions"]) == 1
+
+
+async def test_a_receipt_of_a_call_on_its_way_is_to_be_reported_on_later(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "_SPOOLED_S", 0.01)
+
+    async def script(call: Call) -> None:
+        await call.start()
+        await call.left()
+
+    desk.upstream.script = script
+    async with desk.stream() as response:
+        report = {"references": [response.headers["x-reef-agent-record-id"]], "score": 1}
+        with pytest.raises(Problem, match="not in the log yet"):
+            await desk.story.post("ingest", "/reef/report", report)
 
 
 async def test_the_models_are_the_upstreams(desk: Desk) -> None:
