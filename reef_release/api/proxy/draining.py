@@ -19,7 +19,7 @@ import structlog
 from reef_release.api.proxy.spool import Spool, Waiting
 from reef_release.api.recording import Prepared, append, prepare
 from reef_release.api.service import Service
-from reef_release.errors import ReefError, Unavailable
+from reef_release.errors import Conflict, ReefError, Unavailable
 from reef_release.traffic_wire import InteractionRequest, Receipt
 
 __all__ = ["Note", "draining"]
@@ -143,6 +143,8 @@ class _Drainer:
             _log.warning("a call waits for the log", call=entry.call_id, why=_why(error))
             return False
         except (ReefError, msgspec.DecodeError) as error:
+            if entry.kind == "begun" and isinstance(error, Conflict):
+                return True  # it did end, and only the line that said so is missing
             return await self._put_aside(entry, content, _why(error))
         except Exception as error:
             _log.exception("a call cannot be recorded", call=entry.call_id)

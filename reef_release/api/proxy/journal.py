@@ -116,6 +116,16 @@ class Journal:
     def done(self, place: Place) -> None:
         """The call is in the log: its lines are needed no more."""
         place.segment.waiting.discard(place.call_id)
+        self._tidy()
+
+    def forget(self, call_id: str) -> None:
+        """A call that was begun here has ended, and is in the log, without a line of its own."""
+        begun = self._begun.pop(call_id, None)
+        if begun is not None:
+            begun.open.discard(call_id)
+            self._tidy()
+
+    def _tidy(self) -> None:
         while len(self._segments) > 1 and self._segments[0].is_done:
             _remove(self._segments.pop(0))
         if len(self._segments) == 1 and self._segments[0].is_done:
@@ -148,13 +158,11 @@ class Journal:
 
     def close(self) -> None:
         """Keep what is not in the log; leave nothing behind otherwise."""
-        for segment in self._segments:
-            with segment.lock:
-                if segment.is_done:
-                    segment.path.unlink(missing_ok=True)
-                os.close(segment.descriptor)
-                segment.descriptor = -1
-        self._segments = []
+        # The oldest first, also here: a later one tells that calls begun earlier have ended.
+        while self._segments and self._segments[0].is_done:
+            _remove(self._segments.pop(0))
+        while self._segments:
+            _close(self._segments.pop(0))
 
     def _note(self, place: Place) -> None:
         if place.kind == "begun":
@@ -214,8 +222,12 @@ def _empty(segment: Segment) -> None:
 
 
 def _remove(segment: Segment) -> None:
+    segment.path.unlink(missing_ok=True)
+    _close(segment)
+
+
+def _close(segment: Segment) -> None:
     with segment.lock:
-        segment.path.unlink(missing_ok=True)
         os.close(segment.descriptor)
         segment.descriptor = -1
 

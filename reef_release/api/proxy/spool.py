@@ -150,7 +150,7 @@ class Spool:
         self._unlogged.difference_update(entry.call_id for entry in entries)
         async with self._settled:
             self._settled.notify_all()
-        await self._on(self._writer, _forget, entries)
+        await self._on(self._writer, self._forget, entries)
 
     async def take_over(self) -> None:
         """Take the calls of processes that are gone; those that had not ended come last."""
@@ -182,6 +182,17 @@ class Spool:
             if not source.left:
                 _end_source(source)
         return taken
+
+    def _forget(self, entries: Sequence[Waiting]) -> None:
+        for entry in entries:
+            source = entry.source
+            if source is None or entry.place is None:
+                self._own.journal.forget(entry.call_id)
+                continue
+            source.journal.done(entry.place)
+            source.left -= 1
+            if source.taken_over and not source.left:
+                _end_source(source)
 
     async def _begin(self, call_id: str, content: bytes) -> None:
         try:
@@ -256,17 +267,6 @@ def _content(entry: Waiting) -> bytes:
     if entry.source is None or entry.place is None:
         return entry.held
     return entry.source.journal.read(entry.place)
-
-
-def _forget(entries: Sequence[Waiting]) -> None:
-    for entry in entries:
-        source = entry.source
-        if source is None or entry.place is None:
-            continue
-        source.journal.done(entry.place)
-        source.left -= 1
-        if source.taken_over and not source.left:
-            _end_source(source)
 
 
 def _end_source(source: _Source) -> None:

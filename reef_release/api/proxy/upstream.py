@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
@@ -37,6 +38,8 @@ class Upstream:
         self._client = httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s)),
+            # One client's cookies are not another's.
+            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=())),
             limits=httpx.Limits(max_keepalive_connections=256, keepalive_expiry=_KEEPALIVE_S),
         )
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from reef_release.api.proxy import draining, exchange, spool
-from reef_release.api.proxy.journal import Journal, Place
+from reef_release.api.proxy.journal import Journal, Kind, Place
+from reef_release.api.service import Service
 from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.errors import QueueFull
 from reef_release.log import Appended, EventLog, NewEvent
@@ -264,6 +265,48 @@ async def test_a_full_disk_blocks_no_answer_and_loses_no_call(
     assert recorded.data["interaction_id"] == response.headers["x-reef-agent-record-id"]
 
 
+async def test_a_disk_that_fills_up_during_a_call_leaves_no_doubt_how_it_ended(
+    site: Site,
+) -> None:
+    async with open_desk(site) as desk:
+        await desk.story.create_scenario()
+        service = desk.story.service
+        assert service is not None
+        with pytest.MonkeyPatch.context() as patch:
+            full(patch, but="begun")
+            await desk.ask()
+            await desk.recorded()
+            await until(lambda: emptied(service))
+    async with open_desk(site) as desk:
+        assert len(await desk.recorded()) == 1
+
+
+async def emptied(service: Service) -> bool:
+    return service.spool.size_bytes == 0
+
+
+async def test_a_call_whose_end_is_in_the_log_alone_is_not_taken_for_a_failed_one(
+    site: Site,
+) -> None:
+    async with open_desk(site) as desk:
+        await desk.story.create_scenario()
+        with pytest.MonkeyPatch.context() as patch:
+            full(patch, but="begun")
+            patch.setattr(Journal, "forget", lambda *_: None)  # killed before
+            await desk.ask()
+            await desk.recorded()
+    async with open_desk(site) as desk:
+        service = desk.story.service
+        assert service is not None
+        await until(lambda: drained(service))
+        assert service.spool.set_aside.count == 0
+        assert len(await desk.recorded()) == 1
+
+
+async def drained(service: Service) -> bool:
+    return not service.spool.waiting
+
+
 async def test_a_call_that_neither_disk_nor_memory_takes_is_counted_as_lost(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,10 +340,13 @@ async def test_an_answer_does_not_wait_for_a_disk_that_hangs(
     assert len(await desk.recorded(2)) == 2
 
 
-def full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on, the spool's disk is full."""
+def full(monkeypatch: pytest.MonkeyPatch, but: str = "") -> None:
+    """From now on, the spool's disk is full; lines of kind *but* still fit."""
+    real = Journal.write
 
-    def write(*_args: Any) -> Place:
+    def write(journal: Journal, kind: Kind, *args: Any) -> Place:
+        if kind == but:
+            return real(journal, kind, *args)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Journal, "write", write)

@@ -184,11 +184,19 @@ async def test_tool_calls_and_reasoning_are_put_together_from_their_pieces(desk:
 async def test_nothing_of_the_client_but_its_body_gets_to_the_upstream(site: Site) -> None:
     async with open_desk(site, upstream_key="the upstream's own") as desk:
         await desk.story.create_scenario()
-        await desk.ask(x_reef_tag_session="secret", x_other="secret", cookie="secret")
-        (call,) = desk.upstream.calls
-        assert call.headers["authorization"] == "Bearer the upstream's own"
-        assert "secret" not in str(call.headers)
-        assert not any(name.startswith("x-reef") for name in call.headers)
+
+        async def script(call: Call) -> None:
+            await call.whole(completion("4"), set_cookie="a=secret; Path=/")
+
+        desk.upstream.script = script
+        for _ in range(2):
+            response = await desk.ask(x_reef_tag_session="secret", x_other="secret", cookie="a=b")
+            assert "set-cookie" not in response.headers
+        for call in desk.upstream.calls:
+            assert call.headers["authorization"] == "Bearer the upstream's own"
+            assert "secret" not in str(call.headers)
+            assert not any(name.startswith("x-reef") for name in call.headers)
+            assert "cookie" not in call.headers
 
 
 async def test_without_the_setting_the_body_is_forwarded_as_it_came(site: Site) -> None:
