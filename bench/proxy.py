@@ -210,7 +210,7 @@ async def waiting(server: ServerProcess) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--short", action="store_true", help="1 round of 64 calls per case")
+    parser.add_argument("--short", action="store_true", help="1 round of 32 calls per case")
     parser.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.upstream:
@@ -227,7 +227,7 @@ def main() -> None:
             )
             url = f"http://127.0.0.1:{direct}/v1"
             with ServerProcess(site, upstream_url=url) as server:
-                uvloop.run(measure(server, direct, *((1, 64) if given.short else (4, 128))))
+                uvloop.run(measure(server, direct, *((1, 32) if given.short else (3, 64))))
     finally:
         shutil.rmtree(root)
 
