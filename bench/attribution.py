@@ -7,6 +7,10 @@ words, other situations and partly in languages that the rules do not know. Besi
 stands the baseline that takes every reaction to be about the last reply and, for `score`, to
 reject it, as most do.
 
+`prompt, recorded` reads answers of a large language model to the very prompts that the judge sends,
+recorded in `attribution_answers.jsonl` for `held` and `later`; when the prompts change they say
+nothing any more and are left out. A model of your own is measured with --endpoint.
+
 decided: of the cases in which the judge gives a score other than 0 (only those train anything),
 those with the right reply and the right score. Of all cases: about: the right reply; score: the
 right score; words: what was rejected and what must stay, each the same characters to more than
@@ -26,7 +30,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from judge.answer import read_answer
 from judge.backend import Backend, HttpBackend
+from judge.prompts import PROMPT_DIGEST, shown_replies
 from judge.scripted.backend import ScriptedBackend
 from judge.voting import ask
 from reef_release.domain.judging import Judgment, judge_votes
@@ -69,6 +75,26 @@ def turn_of(case: dict[str, Any]) -> TurnAssignment:
 
 def baseline(case: dict[str, Any]) -> Answer:
     return len(case["earlier"]) + 1, -1, "", ""
+
+
+class RecordedAnswers:
+    """Whose answers to the prompts of the cases stand in a file."""
+
+    def __init__(self) -> None:
+        lines = (DATA / "attribution_answers.jsonl").read_text("utf-8").splitlines()
+        self.prompt_digest = json.loads(lines[0])["prompt_digest"]
+        self._answers = {each["id"]: each["answer"] for each in map(json.loads, lines[1:])}
+
+    def covers(self, cases: Sequence[dict[str, Any]]) -> bool:
+        return self.prompt_digest == PROMPT_DIGEST and all(
+            case["id"] in self._answers for case in cases
+        )
+
+    def answer(self, case: dict[str, Any]) -> Answer:
+        turn = turn_of(case)
+        vote = read_answer(self._answers[case["id"]], shown_replies(turn).keys())
+        found = judge_votes([vote], last=len(case["earlier"]) + 1)
+        return found.about, found.score, found.rejected, found.keep
 
 
 def judged(backend: Backend, votes: int) -> Callable[[dict[str, Any]], Answer]:
@@ -161,6 +187,9 @@ def main() -> int:
         print(f"{len(cases)} cases, {given.split}")
     report("always the last reply", cases, baseline, as_json=given.json)
     report("scripted", cases, judged(ScriptedBackend(), 1), as_json=given.json)
+    recorded = RecordedAnswers()
+    if recorded.covers(cases):
+        report("prompt, recorded", cases, recorded.answer, as_json=given.json)
     if given.endpoint:
         key = os.environ.get("REEF_JUDGE_KEY")
         with HttpBackend(

@@ -28,6 +28,8 @@ __all__ = [
     "SignatureRejected",
     "Unauthorized",
     "Unavailable",
+    "UpstreamTimedOut",
+    "UpstreamUnreachable",
 ]
 
 
@@ -135,6 +137,18 @@ class LogUnavailable(Unavailable):
     """The event log's database cannot be reached."""
 
     problem, title = "log-unavailable", "The event log is unavailable"
+
+
+class UpstreamUnreachable(ReefError):
+    """The server that calls are forwarded to does not answer."""
+
+    problem, title, status = "upstream-unreachable", "The upstream cannot be reached", 502
+
+
+class UpstreamTimedOut(ReefError):
+    """The server that calls are forwarded to did not answer in time."""
+
+    problem, title, status = "upstream-timed-out", "The upstream did not answer in time", 504
 
 
 class SettingsError(ReefError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from reef_release.errors import SettingsError
@@ -45,6 +45,22 @@ class Settings(BaseSettings):
     blobs: Path | None = Field(default=None, description="Blob directory; default HOME/blobs.")
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8470, ge=0, le=65535, description="Port; 0 takes a free one.")
+    upstream_url: str = Field(
+        default="",
+        description="Where chat calls are forwarded to: an OpenAI-style base URL, with `/v1`; "
+        "empty: nowhere.",
+    )
+    upstream_key: str = Field(
+        default="", repr=False, description="Bearer token for the upstream, if it wants one."
+    )
+    upstream_timeout_s: float = Field(
+        default=600.0, gt=0, description="A call fails when the upstream is silent for so long."
+    )
+    upstream_token_data: bool = Field(
+        default=True,
+        description="Ask the upstream for token ids and log-probabilities (vLLM's "
+        "`return_token_ids`); off for servers that refuse the field.",
+    )
     origin: str = Field(
         default="reef-release.local/log", description="Name of the log in its checkpoints."
     )
@@ -89,6 +105,14 @@ class Settings(BaseSettings):
         default=16_384, ge=1, description="Replies with more sampled tokens are not trained on."
     )
 
+    @field_validator("upstream_url")
+    @classmethod
+    def _checked_url(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise ValueError("give a URL like http://127.0.0.1:8000/v1")
+        return url.rstrip("/")
+
     @property
     def keys_dir(self) -> Path:
         """Where the service's own keys and root.json are."""
@@ -98,6 +122,11 @@ class Settings(BaseSettings):
     def blobs_dir(self) -> Path:
         """Where blobs are stored."""
         return self.blobs or self.home / "blobs"
+
+    @property
+    def spool_dir(self) -> Path:
+        """Where forwarded calls wait for the log."""
+        return self.home / "spool"
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -136,7 +165,7 @@ def setting_origins(settings: Settings) -> Mapping[str, tuple[str, str]]:
         else:
             origin = "default"
         value = str(getattr(settings, name))
-        result[name] = (_masked(value) if name == "database_url" else value, origin)
+        result[name] = (_shown(name, value), origin)
     return result
 
 
@@ -152,6 +181,12 @@ def _toml(given: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}.") from error
+
+
+def _shown(name: str, value: str) -> str:
+    if name == "upstream_key":
+        return "***" if value else ""
+    return _masked(value) if name.endswith("_url") else value
 
 
 def _masked(url: str) -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "BatchAssignment",
     "BatchReturn",
     "BatchSampleView",
+    "CallError",
     "HourView",
     "InteractionRequest",
     "LineOutcome",
@@ -31,6 +32,10 @@ __all__ = [
 ]
 
 
+CallError = Literal["client-disconnected", "service-stopped", "timed-out", "upstream-error"]
+"""Why a call has no whole answer."""
+
+
 class _Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pass
 
@@ -44,7 +49,8 @@ class InteractionRequest(_Request, frozen=True, kw_only=True):
 
     `at` is when it was made (RFC 3339; default: now). `reply` is the assistant message. With
     `error` the call failed and `reply` is what came of it, if anything. `release_id` is the
-    release that answered; token data are the ids and log-probabilities as they were sampled.
+    release that answered; token data are the ids and log-probabilities as they were sampled, at
+    `temperature` (null: 1.0, as OpenAI's default).
     """
 
     messages: list[dict[str, Any]]
@@ -57,10 +63,11 @@ class InteractionRequest(_Request, frozen=True, kw_only=True):
     release_id: str | None = None
     tools: list[dict[str, Any]] | None = None
     finish_reason: str | None = None
+    temperature: float | None = None
     prompt_token_ids: list[int] | None = None
     token_ids: list[int] | None = None
     logprobs: list[float | None] | None = None
-    error: Literal["client-disconnected", "timed-out", "upstream-error"] | None = None
+    error: CallError | None = None
     status: int | None = None
 
 

@@ -11,6 +11,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 
 from reef_release import __version__
 from reef_release.api.problems import problem_plugin
+from reef_release.api.proxy.draining import draining
 from reef_release.api.routes import HANDLERS
 from reef_release.api.service import Service
 
@@ -29,6 +30,7 @@ def create_app(service: Service) -> Litestar:
         route_handlers=HANDLERS,
         dependencies={"service": Provide(provide_service, sync_to_thread=False)},
         state=State({"service": service}),
+        lifespan=[lambda _app: draining(service)],
         plugins=[problem_plugin()],
         logging_config=None,
         request_max_body_size=_MAX_BODY_BYTES,

@@ -149,6 +149,7 @@ async def _sample(service: Service, scenario: Scenario, sample: ev.BatchSample) 
         prompt_token_ids=body.prompt_token_ids or [],
         token_ids=body.token_ids or [],
         logprobs=[each for each in body.logprobs or [] if each is not None],
+        temperature=body.temperature,
         score=judged.score,
         hints=hints,
         policy=terms is not None and terms.policy,

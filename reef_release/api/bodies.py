@@ -9,7 +9,14 @@ import msgspec
 
 from reef_release.artifacts.blobs import BlobStore
 
-__all__ = ["BODY_LIMIT_BYTES", "InteractionBody", "next_state_of", "read_body", "reply_text"]
+__all__ = [
+    "BODY_LIMIT_BYTES",
+    "InteractionBody",
+    "decode_body",
+    "next_state_of",
+    "read_body",
+    "reply_text",
+]
 
 BODY_LIMIT_BYTES = 16 * 1024 * 1024
 
@@ -20,6 +27,7 @@ class InteractionBody(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[dict[str, Any]]
     reply: dict[str, Any] | None
     tools: list[dict[str, Any]] | None = None
+    temperature: float | None = None
     prompt_token_ids: list[int] | None = None
     token_ids: list[int] | None = None
     logprobs: list[float | None] | None = None
@@ -28,9 +36,14 @@ class InteractionBody(msgspec.Struct, frozen=True, kw_only=True):
 _BODY = msgspec.json.Decoder(InteractionBody)
 
 
+def decode_body(stored: bytes) -> InteractionBody:
+    """The body in a blob's bytes. Raises `msgspec.DecodeError`."""
+    return _BODY.decode(stored)
+
+
 async def read_body(blobs: BlobStore, digest: str) -> InteractionBody:
     """The body in a blob. Raises `BlobMissing` when it was erased."""
-    return _BODY.decode(await blobs.read_body(digest, BODY_LIMIT_BYTES))
+    return decode_body(await blobs.read_body(digest, BODY_LIMIT_BYTES))
 
 
 def reply_text(reply: Mapping[str, Any] | None) -> str:

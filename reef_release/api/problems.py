@@ -19,11 +19,13 @@ from reef_release.domain.reasons import Reason
 from reef_release.errors import BadRequest, ReefError, Unauthorized, Unavailable
 
 __all__ = [
+    "FORWARD_PROBLEMS",
     "PROBLEM_PREFIX",
     "PUBLIC",
     "READ_PROBLEMS",
     "WRITE_PROBLEMS",
     "Problem",
+    "problem_of",
     "problem_plugin",
 ]
 
@@ -87,6 +89,9 @@ READ_PROBLEMS = _described(400, 401, 403, 404, 503)
 WRITE_PROBLEMS = _described(400, 401, 403, 404, 409, 413, 422, 503)
 """What a route that appends may answer."""
 
+FORWARD_PROBLEMS = _described(400, 401, 403, 404, 413, 502, 503, 504)
+"""What a route that forwards may answer, besides the upstream's own errors."""
+
 PUBLIC: list[SecurityRequirement] = [{}]
 """The security of routes that need no token."""
 
@@ -96,7 +101,7 @@ def problem_plugin() -> ProblemDetailsPlugin:
     return ProblemDetailsPlugin(
         ProblemDetailsConfig(
             exception_to_problem_detail_map={
-                ReefError: _from_reef,
+                ReefError: problem_of,
                 HTTPException: _from_http,
                 RecursionError: _from_depth,
                 Exception: _from_defect,
@@ -105,7 +110,8 @@ def problem_plugin() -> ProblemDetailsPlugin:
     )
 
 
-def _from_reef(error: ReefError) -> ProblemDetailsException:
+def problem_of(error: ReefError) -> ProblemDetailsException:
+    """A raised error as a problem."""
     headers = {}
     if isinstance(error, Unavailable):
         headers["Retry-After"] = _RETRY_AFTER_S
@@ -157,7 +163,7 @@ def _from_http(error: HTTPException) -> ProblemDetailsException:
 
 def _from_depth(_error: RecursionError) -> ProblemDetailsException:
     """The JSON reader's way to say that a body is nested deeper than it can follow."""
-    return _from_reef(BadRequest("The request is nested too deeply.", next_step="Flatten it."))
+    return problem_of(BadRequest("The request is nested too deeply.", next_step="Flatten it."))
 
 
 def _from_defect(error: Exception) -> ProblemDetailsException:

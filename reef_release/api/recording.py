@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from reef_release.api.bodies import BODY_LIMIT_BYTES, InteractionBody
+from reef_release.api.bodies import BODY_LIMIT_BYTES, InteractionBody, decode_body
 from reef_release.api.service import Service
 from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain import events as ev
@@ -65,6 +65,7 @@ async def prepare(
             messages=request.messages,
             reply=request.reply,
             tools=request.tools,
+            temperature=request.temperature,
             prompt_token_ids=request.prompt_token_ids,
             token_ids=request.token_ids,
             logprobs=request.logprobs,
@@ -132,9 +133,9 @@ async def _receipt_again(
     try:
         stored = await service.blobs.read_body(known.body, BODY_LIMIT_BYTES)
     except BlobMissing:
-        stored = b""  # erased: nobody can say any more that it is the same
+        stored = b"null"  # erased: nobody can say any more that it is the same
     same = (
-        stored == body
+        _same_body(stored, body)
         and (known.tag, known.turn_type) == (request.tag, request.turn_type)
         and known.error == request.error
         and (known.release_id, known.finish_reason) == (request.release_id, request.finish_reason)
@@ -146,6 +147,14 @@ async def _receipt_again(
             next_step="Give every interaction an id of its own.",
         )
     return Receipt(interaction_id=known.turn_id, position=known.position, duplicate=True)
+
+
+def _same_body(stored: bytes, body: bytes) -> bool:
+    """Whether two bodies say the same; an older one was written without the newest fields."""
+    try:
+        return stored == body or decode_body(stored) == decode_body(body)
+    except msgspec.DecodeError:
+        return False
 
 
 def _check(request: InteractionRequest) -> None:
@@ -161,6 +170,8 @@ def _check(request: InteractionRequest) -> None:
             "The interaction's id is not a UUIDv7 in lowercase.",
             next_step="Leave it out, and the receipt names one.",
         )
+    if request.temperature is not None and request.temperature < 0:
+        raise BadRequest("The temperature is negative.")
     for name in ("tag", "model", "release_id", "finish_reason"):
         value = getattr(request, name)
         if value is not None and (len(value) > _MAX_NAME or "\0" in value):

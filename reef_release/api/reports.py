@@ -9,13 +9,14 @@ from reef_release.domain import events as ev
 from reef_release.domain.canonical import decimalise
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.records import Turn
-from reef_release.errors import BadRequest, Conflict, NotFound
+from reef_release.errors import BadRequest, Conflict, NotFound, Unavailable
 from reef_release.tokens import Principal
 from reef_release.traffic_wire import ReportRequest
 
 __all__ = ["receive_report"]
 
 _MAX_REFERENCES = 100
+_SPOOLED_S = 2.0
 _FEEDBACK_LIMIT_BYTES = 1024 * 1024
 
 
@@ -24,8 +25,8 @@ async def receive_report(
 ) -> list[int]:
     """Record a report on each of its receipts; the positions of the events that are new.
 
-    Everything is checked before anything is written. Raises `NotFound` for an unknown receipt
-    and `Conflict` where another report was received.
+    Everything is checked before anything is written. Raises `NotFound` for an unknown receipt,
+    `Conflict` where another report was received, and `Unavailable` for a call on its way.
     """
     if not 1 <= len(request.references) <= _MAX_REFERENCES:
         raise BadRequest(f"A report refers to between 1 and {_MAX_REFERENCES} receipts.")
@@ -35,6 +36,11 @@ async def receive_report(
     if feedback is not None and len(feedback) > _FEEDBACK_LIMIT_BYTES:
         raise BadRequest(f"Feedback has at most {_FEEDBACK_LIMIT_BYTES} bytes.")
     score = None if request.score is None else str(decimalise(request.score))
+    if not await service.spool.logged(request.references, _SPOOLED_S):
+        raise Unavailable(
+            "The call is answered, or about to be, and not in the log yet.",
+            next_step="Report on it in a moment.",
+        )
     new = []
     for reference in dict.fromkeys(request.references):
         scenario, turn = _find(service, reference)

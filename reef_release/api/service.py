@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from reef_release.api.documents import Documents
 from reef_release.api.heads import SignedHeads
 from reef_release.api.leases import Leases
 from reef_release.api.processes import Processes
+from reef_release.api.proxy.spool import Spool
+from reef_release.api.proxy.upstream import Upstream
 from reef_release.api.readers import BlobReaders
 from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.domain.state import Scenario, State
@@ -51,6 +53,8 @@ class Service:
     tokens: Tokens
     heads: SignedHeads
     readers: BlobReaders
+    spool: Spool
+    upstream: Upstream
     stopping: asyncio.Event
 
     @property
@@ -91,6 +95,8 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     blobs = DirectoryBlobStore(settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes)
     signal = SignalHealth()
     async with (
+        Spool.open(settings.spool_dir) as spool,
+        aclosing(Upstream(settings)) as upstream,
         EventLog.open(settings.database_url) as log,
         LiveState.follow(
             log,
@@ -133,6 +139,8 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 tokens=tokens,
                 heads=heads,
                 readers=BlobReaders(),
+                spool=spool,
+                upstream=upstream,
                 stopping=asyncio.Event(),
             )
         finally:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from reef_release.artifacts.schema import model_schema, schema_bytes
 from reef_release.cli.external import module_command, tiny_models
+from reef_release.cli.programs import PROGRAMS
 from reef_release.cli.stack import LocalStack
 from reef_release.client import ReefClient
 from reef_release.domain.canonical import canonical_json
@@ -19,7 +21,7 @@ from reef_release.signing.policy import sign_policy
 from reef_release.tokens import TokenRole
 from reef_release.wire import CandidateManifest, CandidateView, ScenarioRequest
 
-__all__ = ["SCENARIO", "await_status", "degrade", "ensure_scenario", "policy_document", "submit"]
+__all__ = ["SCENARIO", "await_status", "degrade", "policy_document", "start_homework", "submit"]
 
 SCENARIO = "homework"
 _SUITE_TASKS = 400
@@ -49,7 +51,19 @@ def policy_document(suite: str) -> dict[str, Any]:
     }
 
 
-def ensure_scenario(stack: LocalStack, client: ReefClient) -> None:
+def start_homework(stack: LocalStack, client: ReefClient, say: Callable[[str], None]) -> None:
+    """Start the programs of a prepared *stack*; the scenario comes before those that work on it."""
+    service, *workers = PROGRAMS
+    say(f"starting the {service}")
+    stack.start(service)
+    say("looking for the scenario with its signed policy")
+    _ensure_scenario(stack, client)
+    for name in workers:
+        say(f"starting the {name}")
+        stack.start(name)
+
+
+def _ensure_scenario(stack: LocalStack, client: ReefClient) -> None:
     """Create the scenario if it is missing."""
     suite = stack.home / "suite.jsonl"
     if not suite.exists():

@@ -14,7 +14,7 @@ from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
 from reef_release.cli.audit import replay_with_weights
 from reef_release.cli.external import tiny_models
-from reef_release.cli.homework import SCENARIO, await_status, degrade, ensure_scenario, submit
+from reef_release.cli.homework import SCENARIO, await_status, degrade, start_homework, submit
 from reef_release.cli.output import console
 from reef_release.cli.stack import LocalStack
 from reef_release.client import ReefClient
@@ -55,12 +55,8 @@ class Play:
     def set_up(self) -> None:
         """Keys, database, processes, scenario."""
         self.stack.prepare(self._say)
-        for name in ("service", "signer", "gate", "engine", "node"):
-            self._say(f"starting the {name}")
-            self.stack.start(name)
         with self._operator() as client:
-            self._say("creating the scenario with its signed policy")
-            ensure_scenario(self.stack, client)
+            start_homework(self.stack, client, self._say)
 
     def good_candidates(self) -> None:
         """The warm-started origin, then weights that are really better."""

@@ -77,7 +77,7 @@ def up(
 ) -> None:
     """Everything on this machine with the tiny policy, kept running until Ctrl-C."""
     from reef_release.cli.external import tiny_models
-    from reef_release.cli.homework import SCENARIO, await_status, ensure_scenario, submit
+    from reef_release.cli.homework import SCENARIO, await_status, start_homework, submit
     from reef_release.cli.stack import LocalStack
     from reef_release.tokens import TokenRole
 
@@ -87,11 +87,8 @@ def up(
     settings = load_settings(home=home)
     with LocalStack(settings.home, scenario=SCENARIO, port=port) as stack:
         stack.prepare(_say)
-        for name in ("service", "signer", "gate", "engine", "node"):
-            _say(f"starting the {name}")
-            stack.start(name)
         with stack.client(TokenRole.OPERATE) as client:
-            ensure_scenario(stack, client)
+            start_homework(stack, client, _say)
             if "stable" not in client.scenario(SCENARIO).channels:
                 _say("gating the origin")
                 origin = submit(stack, tiny_models() / "origin")
@@ -99,6 +96,8 @@ def up(
         console.print(
             f"\nReef Release runs at {stack.url} (process {os.getpid()}); API at /schema.\n"
             f"Serving {SCENARIO}/stable at {stack.engine_url}/v1.\n"
+            f"Agents call {stack.url}/v1; key: {stack.token_file(TokenRole.INGEST)},"
+            f" header: x-reef-scenario: {SCENARIO}.\n"
             f"Tokens by role: {stack.home}/tokens, keys: {stack.keys}, logs: {stack.home}/logs.\n"
             f"Try: reef-release status --url {stack.url} "
             f"--token-file {stack.token_file(TokenRole.OPERATE)}\n"

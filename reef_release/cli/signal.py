@@ -25,9 +25,11 @@ __all__ = ["app"]
 class _ScenarioOrVerb(TyperGroup):
     """`signal SCENARIO` is short for `signal show SCENARIO`."""
 
+    default_verb = "show"
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            args = ["show", *args]
+            args = [self.default_verb, *args]
         return super().parse_args(ctx, args)
 
 

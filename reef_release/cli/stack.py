@@ -1,7 +1,6 @@
 """Everything on one machine, as it would be on several: one process and one key file each.
 
-Embedded Postgres, the service, the signer, the gate worker, a generation engine and the
-serving node. Each program gets its own token and its own key, and writes its own log file.
+Embedded Postgres and the programs of `programs`; each writes its own log file.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,11 +23,12 @@ from typing import Any, Self
 import httpx
 import msgspec
 
+from reef_release.cli.programs import Addresses, Program, local_programs
 from reef_release.client import ReefClient
 from reef_release.errors import SettingsError, Unavailable
 from reef_release.log.embedded import EmbeddedPostgres
 from reef_release.log.migrate import SERVICE_ROLE, migrate
-from reef_release.signing.keyring import PRIVATE_NAME, ROOT_NAME, init_keys
+from reef_release.signing.keyring import ROOT_NAME, init_keys
 from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load_secret
 
 __all__ = ["LocalStack"]
@@ -40,13 +39,6 @@ _STOP_S = 20.0
 _PREFIXES = ("REEF_", "DATABASE_URL")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Program:
-    name: str
-    command: list[str]
-    environment: Mapping[str, str]
-
-
 class LocalStack:
     """The processes of one data directory; use it as a context."""
 
@@ -55,10 +47,11 @@ class LocalStack:
         self.scenario = scenario
         self.url = f"http://127.0.0.1:{port or _free_port()}"
         self.engine_url = f"http://127.0.0.1:{_free_port()}"
+        self._judge_url = f"http://127.0.0.1:{_free_port()}"
         self.postgres = EmbeddedPostgres(self.home / "postgres")
         self._closing = ExitStack()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._programs: dict[str, _Program] = {}
+        self._programs: Mapping[str, Program] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -98,7 +91,7 @@ class LocalStack:
         self._define()
 
     def start(self, name: str) -> None:
-        """Start one program: service, signer, gate, engine or node."""
+        """Start one program, by its name in `PROGRAMS`."""
         program = self._programs[name]
         logs = self.home / "logs"
         logs.mkdir(exist_ok=True)
@@ -112,8 +105,8 @@ class LocalStack:
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
             )
-        if name in ("service", "engine"):
-            self._await(name, self.url + "/readyz" if name == "service" else self.engine_url)
+        if program.answers_at is not None:
+            self._await(name, program.answers_at)
 
     def stop(self, name: str) -> None:
         """End one program, by force when it does not go."""
@@ -173,59 +166,14 @@ class LocalStack:
             ) from error
 
     def _define(self) -> None:
-        verb = [sys.executable, "-m", "reef_release.cli"]
-        root = str(self.keys / ROOT_NAME)
-        common = {"REEF_HOME": str(self.home), "REEF_URL": self.url}
-        port = self.url.rpartition(":")[2]
-
-        def program(name: str, command: list[str], **environment: str) -> None:
-            self._programs[name] = _Program(
-                name=name, command=command, environment={**common, **environment}
-            )
-
-        def options(*command: str, **given: str) -> list[str]:
-            named = [(f"--{name.replace('_', '-')}", value) for name, value in given.items()]
-            return [*command, *(part for pair in named for part in pair)]
-
-        def key(role: str) -> str:
-            return str(self.keys / role / PRIVATE_NAME)
-
-        program(
-            "service",
-            [*verb, "serve"],
-            REEF_DATABASE_URL=self.service_dsn,
-            REEF_PORT=port,
-        )
-        token = {role.value: str(self.token_file(role)) for role in TokenRole}
-        program(
-            "signer",
-            options(*verb, "signer", key=key("release"), root=root, token_file=token["sign"]),
-        )
-        program(
-            "gate",
-            options(*verb, "gate", key=key("gate"), token_file=token["gate"]),
-        )
-        program(
-            "engine",
-            options(
-                sys.executable,
-                "-m",
-                "trainer.engines.server",
-                port=self.engine_url.rpartition(":")[2],
-            ),
-            OMP_NUM_THREADS="1",
-        )
-        program(
-            "node",
-            options(
-                *verb,
-                "node",
-                scenario=self.scenario,
-                engine=self.engine_url,
-                root=root,
-                state=str(self.home / "node"),
-                token_file=token["serve"],
-            ),
+        tokens = {role.value: self.token_file(role) for role in TokenRole}
+        self._programs = local_programs(
+            Addresses(service=self.url, engine=self.engine_url, judge=self._judge_url),
+            home=self.home,
+            keys=self.keys,
+            tokens=tokens,
+            database_url=self.service_dsn,
+            scenario=self.scenario,
         )
 
     def _database_password(self) -> str:

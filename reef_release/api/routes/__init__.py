@@ -5,6 +5,7 @@ from litestar.types import ControllerRouterHandler
 from reef_release.api.routes.batches import BatchController, show_line
 from reef_release.api.routes.blobs import BLOB_HANDLERS
 from reef_release.api.routes.candidates import CandidateController
+from reef_release.api.routes.chat import CHAT_HANDLERS
 from reef_release.api.routes.current import current_document
 from reef_release.api.routes.gates import GateController, renew_lease
 from reef_release.api.routes.health import HEALTH_HANDLERS
@@ -21,6 +22,7 @@ __all__ = ["HANDLERS"]
 
 HANDLERS: list[ControllerRouterHandler] = [
     *BLOB_HANDLERS,
+    *CHAT_HANDLERS,
     *HEALTH_HANDLERS,
     *INTERACTION_HANDLERS,
     *SIGNAL_HANDLERS,

@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily
 
 from reef_release.api.problems import PUBLIC
+from reef_release.api.proxy.health import spool_gauges
 from reef_release.api.service import Service
 from reef_release.api.signal_metrics import signal_gauges
 from reef_release.domain.state import State
@@ -119,7 +120,8 @@ class _StateCollector:
             issued = datetime.fromisoformat(current.issued_at)
             expiry.add_metric([name, channel], issued.timestamp() + lifetime_s)
         gauges = [position, broken, violations, candidates, gates, pointer, held, serial, expiry]
-        return gauges + signal_gauges(state, self._service.signal)
+        gauges += signal_gauges(state, self._service.signal)
+        return gauges + spool_gauges(self._service.spool)
 
 
 def _count(family: GaugeMetricFamily, scenario: str, values: list[str]) -> None:

@@ -9,6 +9,7 @@ from litestar.params import FromPath, FromQuery
 
 from reef_release.api.access import requires
 from reef_release.api.problems import READ_PROBLEMS
+from reef_release.api.proxy.health import spool_findings
 from reef_release.api.service import Service
 from reef_release.domain.reasons import Reason
 from reef_release.domain.traffic.records import Session, Traffic, Turn
@@ -64,7 +65,8 @@ async def show_signal(
         findings=[
             Reason(code=each.code, message=each.message, where=each.tag or "")
             for each in service.correlating.findings(scenario)
-        ],
+        ]
+        + spool_findings(service.spool),
     )
 
 

@@ -28,7 +28,9 @@ class Arrival:
     @property
     def lane(self) -> Lane | None:
         """What came before under the tag from the same agent."""
-        return None if self.tag is None else self.tag.lanes.get(self.request.system.masked)
+        if self.tag is None:
+            return None
+        return self.tag.lane(self.request.system, self.memory.tags.counting)
 
     def may_follow(self, turn: Turn) -> bool:
         """Whether the turn came earlier, from an agent that can be the same."""

@@ -21,6 +21,7 @@ Kind = Literal["main", "side", "retry", "regeneration"]
 Method = Literal["tag", "transcript", "recovery"]
 
 REASONS: Mapping[str, str] = {
+    "aside": "It adds words to a request that was answered, without the answer.",
     "ambiguous": "Two or more replies fit equally well.",
     "expired": "It continues a reply that was forgotten: too old, or too much came after it.",
     "first-call": "It carries no earlier reply: a conversation begins.",

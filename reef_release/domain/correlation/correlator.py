@@ -122,9 +122,10 @@ def _bound(arrival: Arrival, found: Found, followed: Turn) -> Binding:
             arrival.memory.tags.note_echo(tag)
             by_its_tag = not tag.shared
         elif arrival.request.answered_ids:
-            arrival.memory.tags.note_at_home(tag)
+            arrival.memory.tags.note_at_home(tag, arrival.lane)
     replaces = followed.next_call
     followed.next_call = arrival.call.call_id
+    followed.next_news = None if arrival.reply is None else arrival.request.news_chain
     arrival.remember(
         followed.session_id, follows=followed.call_id, echoed=found.echoed, replaces=replaces
     )
@@ -150,7 +151,16 @@ def _repeated(arrival: Arrival, original: Turn, same: list[Turn]) -> Binding:
         original.doubted |= not sole and arrival.request.last < 0
         arrival.memory.touch(original.session_id)
     else:
-        arrival.remember(original.session_id, echoed=original.echoed, replaces=original.call_id)
+        original.superseded = True
+        followed = arrival.memory.turn(original.session_id, original.follows)
+        if followed is not None and arrival.reply is not None:
+            followed.next_news = arrival.request.news_chain
+        arrival.remember(
+            original.session_id,
+            follows=original.follows,
+            echoed=original.echoed,
+            replaces=original.call_id,
+        )
     kind: Kind = "retry" if nothing_new or original.reply is None else "regeneration"
     return Binding(
         call_id=arrival.call.call_id,

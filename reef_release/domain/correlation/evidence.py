@@ -9,12 +9,19 @@ from collections.abc import Iterable
 
 from reef_release.domain.correlation.arrival import Arrival
 from reef_release.domain.correlation.choice import choose
-from reef_release.domain.correlation.fit import LEAST_ID, fit
+from reef_release.domain.correlation.fit import LEAST_ID, Fit, fit
 from reef_release.domain.correlation.found import Found
 from reef_release.domain.correlation.index import MOST_FITS
 from reef_release.domain.correlation.normal import Normal
 from reef_release.domain.correlation.repeats import AT_ONCE_S
-from reef_release.domain.correlation.turn import Turn, id_key, suffix_keys
+from reef_release.domain.correlation.request import Request
+from reef_release.domain.correlation.turn import (
+    NEIGHBOURS,
+    Turn,
+    id_key,
+    reworded_keys,
+    suffix_keys,
+)
 
 __all__ = ["by_echo", "callers_of", "without_echo"]
 
@@ -29,7 +36,7 @@ def callers_of(arrival: Arrival) -> list[Turn]:
         each
         for identifier in arrival.request.answered_ids
         for each in arrival.memory.index.newest(id_key(identifier))
-        if each.next_call is None
+        if each.open
         and arrival.may_follow(each)
         and (each.tag == tag if tag else len(identifier) >= LEAST_ID)
     )
@@ -41,17 +48,25 @@ def by_echo(arrival: Arrival) -> Found:
     if request.echo is None:
         return Found(reason="unknown-reply")
     crowded = index.count(b"t" + request.stem) > MOST_FITS
+    habits = arrival.memory.habits
     candidates = _parents(arrival)
-    if not candidates:
-        candidates, crowded = _near(arrival, request.echo)
-    fits = [
-        each
-        for turn in candidates
-        if turn.at_s <= arrival.call.at_s
-        and (each := fit(turn, request, tag=arrival.call.tag)) is not None
-    ]
-    chosen = choose(fits, at_s=arrival.call.at_s, crowded=crowded)
+    fits = _fits(arrival, candidates)
+    if not fits or all(each.clash for each in fits) or (habits.sliding and _is_short(request)):
+        # A window may begin in the middle, and then look like all of another conversation.
+        near, more = _near(arrival, request.echo)
+        crowded = crowded or (more and not fits)
+        fits = _fits(arrival, _distinct([*candidates, *near]))
+    chosen = choose(
+        fits,
+        at_s=arrival.call.at_s,
+        crowded=crowded,
+        sliding=habits.sliding,
+        kinship=habits.kinship,
+    )
     if not isinstance(chosen, str):
+        if _is_aside(arrival, chosen.turn):
+            return Found(reason="aside")
+        habits.note(chosen, arrival.call.tag)
         return Found(turn=chosen.turn, exact=chosen.exact, echoed=True)
     if chosen == "unknown-reply":
         if crowded:
@@ -87,6 +102,8 @@ def _by_tag(arrival: Arrival, callers: list[Turn]) -> Found:
     if waiting:
         return Found(reason="tools-awaited")
     turn = lane.talking
+    if tag.agents(arrival.memory.tags.counting) > 1 and not lane.at_home:
+        return Found(reason="tag-unproven")  # one sub-agent after another may have come under it
     if turn is None or turn.at_s > at_s:
         return Found(reason="unanswered" if lane.newest.reply is None else "tools-awaited")
     if lane.crossed:
@@ -96,9 +113,32 @@ def _by_tag(arrival: Arrival, callers: list[Turn]) -> Found:
     again = turn.identity == arrival.request.identity
     tags = arrival.memory.tags
     read = tag.at_home or at_s - turn.at_s > AT_ONCE_S
-    if read and (tags.believed(tag) or (again and not tags.resending(tag))):
+    if read and (tags.believed(tag) or (again and tags.many and not tags.resending(tag))):
         return Found(turn=turn, alone=True)
     return Found(reason="tag-unproven")
+
+
+def _fits(arrival: Arrival, turns: Iterable[Turn]) -> list[Fit]:
+    habits, tag = arrival.memory.habits, arrival.tag
+    sliding = habits.sliding
+    settled = habits.tagging and tag is not None and tag.recent
+    return [
+        each
+        for turn in turns
+        if turn.at_s <= arrival.call.at_s
+        and not (settled and turn.tag not in (None, arrival.call.tag))
+        and (each := fit(turn, arrival.request, tag=arrival.call.tag, sliding=sliding)) is not None
+    ]
+
+
+def _is_short(request: Request) -> bool:
+    return request.last < NEIGHBOURS
+
+
+def _is_aside(arrival: Arrival, followed: Turn) -> bool:
+    """Whether the reaction to this turn came, was answered, and comes again with more words."""
+    news = followed.next_news
+    return news is not None and arrival.request.brings_more_than(news)
 
 
 def _parents(arrival: Arrival) -> list[Turn]:
@@ -113,7 +153,7 @@ def _parents(arrival: Arrival) -> list[Turn]:
 def _near(arrival: Arrival, echo: Normal) -> tuple[list[Turn], bool]:
     """Turns that end alike, and whether there are more of them than were looked at."""
     index, request = arrival.memory.index, arrival.request
-    found: list[Turn] = []
+    found = [turn for key in reworded_keys(request) for turn in index.newest(key)]
     crowded = False
     for key in suffix_keys(request):
         if index.count(key) > MOST_FITS:

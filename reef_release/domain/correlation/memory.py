@@ -11,6 +11,7 @@ from collections import OrderedDict
 
 import msgspec
 
+from reef_release.domain.correlation.habits import Habits
 from reef_release.domain.correlation.index import TurnIndex
 from reef_release.domain.correlation.tags import TagBook
 from reef_release.domain.correlation.turn import Turn
@@ -49,6 +50,7 @@ class Memory:
         self.limits = limits
         self.index = TurnIndex()
         self.tags = TagBook(limits.max_tags)
+        self.habits = Habits()
         self.now_s = float("-inf")
         self.turn_count = 0
         self._sessions: OrderedDict[str, Session] = OrderedDict()
@@ -89,6 +91,12 @@ class Memory:
         if session is not None:
             session.last_s = self.now_s
             self._sessions.move_to_end(session_id)
+
+    def turn(self, session_id: str, call_id: str | None) -> Turn | None:
+        """The turn of a session with this id, while it is remembered."""
+        session = self._sessions.get(session_id)
+        turns = () if session is None else session.turns
+        return next((each for each in turns if each.call_id == call_id), None)
 
     def was_lost(self, transcript: bytes) -> bool:
         """Whether a reply with this transcript was served and forgotten since."""

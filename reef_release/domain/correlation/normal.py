@@ -1,7 +1,8 @@
 """The normal form of a chat message: what stays equal when a client echoes it.
 
 Two messages with the same digest say the same. Left out: reasoning, white space, ids of tool
-calls, how JSON is written, fields that only one side knows, null against missing.
+calls, how JSON is written, how accents are composed, fields that only one side knows, null
+against missing.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,10 +22,12 @@ from reef_release.domain.correlation.calls import Message
 __all__ = ["Normal", "concatenated", "digest", "normalise", "same_reply", "text_of", "visible_text"]
 
 _ROLES = {"developer": "system", "function": "tool"}
-_TAGS = r"(?:think|thinking|thought|reasoning)"
-_BLOCK = re.compile(rf"<({_TAGS})>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_HEAD = re.compile(rf".*</{_TAGS}>", re.DOTALL | re.IGNORECASE)
-_OPEN = re.compile(rf"\s*<{_TAGS}>.*", re.DOTALL | re.IGNORECASE)
+_TAGS = r"(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis)"
+_BLOCK = re.compile(rf"<({_TAGS})>.*?</\1>|\[THINK\].*?\[/THINK\]", re.DOTALL | re.IGNORECASE)
+_HEAD = re.compile(
+    rf".*(?:</{_TAGS}>|\[/THINK\]|<\|channel\|>final<\|message\|>)", re.DOTALL | re.IGNORECASE
+)
+_OPEN = re.compile(rf"\s*(?:<{_TAGS}>|\[THINK\]).*", re.DOTALL | re.IGNORECASE)
 _REASONING_PARTS = {"thinking", "redacted_thinking", "reasoning", "reasoning_text"}
 
 
@@ -54,10 +58,10 @@ def digest(*parts: bytes) -> bytes:
 
 def visible_text(text: str) -> str:
     """An assistant's text without its reasoning, also when only the closing tag is left."""
-    if "<" not in text:
+    if "<" not in text and "[" not in text:
         return text
     text = _BLOCK.sub("", text)
-    if "</" in text:
+    if "</" in text or "[/" in text or "<|" in text:
         text = _HEAD.sub("", text, count=1)
     return "" if _OPEN.fullmatch(text) else text
 
@@ -117,6 +121,9 @@ def same_reply(one: Normal | None, other: Normal | None) -> bool:
 
 def _marked(*pieces: str) -> bytes:
     marked = "".join(f"{len(piece)}:{piece}" for piece in pieces)
+    if not marked.isascii():
+        composed = (unicodedata.normalize("NFC", piece) for piece in pieces)
+        marked = "".join(f"{len(piece)}:{piece}" for piece in composed)
     return digest(marked.encode("utf-8", "surrogatepass"))
 
 

@@ -66,6 +66,30 @@ class Request(msgspec.Struct, kw_only=True):
             each for message in self.news if message.role == "tool" for each in message.ids
         )
 
+    def trail(self, end: int) -> bytes:
+        """A digest of the ids of the newest tool messages among the first *end*; empty for none."""
+        for message in reversed(self.body[:end]):
+            if message.ids:
+                return digest("\0".join(message.ids).encode("utf-8", "replace"))[:8]
+        return b""
+
+    def brings_more_than(self, news: bytes) -> bool:
+        """Whether its news begin with those of this rolling hash and do not end there."""
+        chain = EMPTY
+        for message in self.news[:-1]:
+            chain = chained(chain, message)
+            if chain == news:
+                return True
+        return False
+
+    @property
+    def news_chain(self) -> bytes:
+        """The rolling hash of the news alone."""
+        chain = EMPTY
+        for message in self.news:
+            chain = chained(chain, message)
+        return chain
+
     @property
     def identity(self) -> bytes:
         """Equal for requests that ask the same; ids tell equal results of two calls apart."""

@@ -1,7 +1,8 @@
 """System prompts: whether two calls come from the same agent, though a clock ticks in its prompt.
 
-Kinship is 3 for equal prompts, 2 when they differ in times and dates only, 1 when one continues
-the other or they share whole sentences (a summary or retrieved facts were put in), else 0.
+Kinship is 3 for equal prompts, 2 when they differ in times, dates, random ids and numbers only,
+1 when one continues the other or they share whole sentences (a summary or retrieved facts were
+put in), else 0.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ _TIME = re.compile(
     rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:{_MONTHS})\.?(?:,?\s+\d{{4}})?"
     rf"|{_DAYS})\b"
 )
+_ID = re.compile(
+    r"\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|(?=[a-z_-]*[0-9])(?=[0-9_-]*[a-z])[0-9a-f]{8,}"
+    r"|(?=[0-9a-z_]*[0-9][0-9a-z_]*[0-9])(?=[0-9_]*[a-z])[0-9a-z_]{16,})\b"
+)
+"""Ids made for one request or session: of hexadecimal digits, or long and mixed with digits."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s|\n")
 _DIGITS = re.compile(r"\d+")
 _LEAST_SENTENCE = 12
@@ -36,16 +43,18 @@ _HEAD_SENTENCES, _TAIL_SENTENCES = 8, 4
 class System(msgspec.Struct, frozen=True, gc=False):
     """What is kept of a system prompt; `outline` are hashes of its first and last sentences.
 
-    `masked` is the digest of its first `length` characters once times are blotted out.
+    `masked` is the digest of its `length` characters once times and ids are blotted out, `loose`
+    the digest with numbers blotted out too.
     """
 
     exact: bytes
     masked: bytes
+    loose: bytes
     length: int
     outline: tuple[int, ...]
 
 
-NO_SYSTEM = System(exact=b"", masked=b"", length=0, outline=())
+NO_SYSTEM = System(exact=b"", masked=b"", loose=b"", length=0, outline=())
 
 
 @lru_cache(maxsize=512)
@@ -55,14 +64,15 @@ def read_system(text: str) -> tuple[System, str]:
     if not plain:
         return NO_SYSTEM, ""
     lowered = plain.lower()
-    masked = _TIME.sub("#", lowered)
+    masked = _blotted(lowered)
     sentences = [" ".join(each.split()) for each in _SENTENCE.split(text.lower())]
-    sentences = [_DIGITS.sub("0", _TIME.sub("#", each)) for each in sentences]
+    sentences = [_DIGITS.sub("0", _blotted(each)) for each in sentences]
     sentences = [each for each in sentences if len(each) >= _LEAST_SENTENCE]
     kept = dict.fromkeys([*sentences[:_HEAD_SENTENCES], *sentences[-_TAIL_SENTENCES:]])
     system = System(
         exact=_text_digest(plain),
         masked=_text_digest(masked),
+        loose=_text_digest(_DIGITS.sub("0", masked)),
         length=len(masked),
         outline=tuple(int.from_bytes(_text_digest(each)[:8], "big") for each in kept),
     )
@@ -73,7 +83,7 @@ def kinship(earlier: System, later: System, later_masked: str) -> int:
     """How surely the two prompts are one agent's, from 0 (another agent) to 3 (equal)."""
     if earlier.exact == later.exact:
         return 3
-    if earlier.masked == later.masked:
+    if earlier.loose == later.loose:
         return 2
     if not earlier.length or not later.length:
         return 0
@@ -83,6 +93,10 @@ def kinship(earlier: System, later: System, later_masked: str) -> int:
         _text_digest(later_masked[: earlier.length]) == earlier.masked
     )
     return 1 if continued else 0
+
+
+def _blotted(text: str) -> str:
+    return _ID.sub("#", _TIME.sub("#", text))
 
 
 def _text_digest(text: str) -> bytes:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 
 import msgspec
 
+from reef_release.domain.correlation.system import System
 from reef_release.domain.correlation.turn import Turn
 
 __all__ = ["Lane", "Tag", "TagBook"]
@@ -25,6 +26,8 @@ _CALLS_PER_TAG = 20
 """When so many tags went on, none for long, and no echo came under any, tags are sessions."""
 _CROSSED_SHARE = 4
 """When conversations cross under one of so many tags of such clients, none is a session."""
+_COUNTED = 9
+"""So many prompts under known tags that differ from the one before in numbers only."""
 _TOOLS_S = 600.0
 """A tool call left without results for so long was abandoned."""
 
@@ -33,12 +36,16 @@ class Lane(msgspec.Struct, kw_only=True):
     """One agent's calls under a tag: the turn a user may react to, and those waiting for tools.
 
     `crossed`: a conversation went on after another had begun, so they run side by side.
+    `at_home`: results of tools came in it without the calls. `loose` is the agent's prompt
+    without its numbers.
     """
 
     talking: Turn | None = None
     calling: list[Turn] = msgspec.field(default_factory=list)
     newest: Turn | None = None
     crossed: bool = False
+    at_home: bool = False
+    loose: bytes = b""
 
     def waiting(self, at_s: float) -> list[Turn]:
         """The turns whose tools have not answered yet."""
@@ -87,13 +94,21 @@ class Tag(msgspec.Struct, kw_only=True):
         """Whether it carries conversations side by side, or one after another."""
         return self.switches > 0 or (self.echoing and self.openings > 1)
 
-    def lane(self, agent: bytes) -> Lane:
-        """The lane of the agent with this system prompt."""
-        lane = self.lanes.pop(agent, None) or Lane()
-        self.lanes[agent] = lane
-        if len(self.lanes) > _LANES:
-            del self.lanes[next(iter(self.lanes))]
+    def lane(self, agent: System, counting: bool) -> Lane | None:
+        """What came from this agent; *counting*: its prompt differs in numbers at each call."""
+        lane = self.lanes.get(agent.masked)
+        if lane is None and counting:
+            return self.like(agent)
         return lane
+
+    def agents(self, counting: bool) -> int:
+        """How many agents came under it."""
+        return len({each.loose for each in self.lanes.values()}) if counting else len(self.lanes)
+
+    def like(self, agent: System) -> Lane | None:
+        """The newest lane of a prompt that differs in numbers at most."""
+        lanes = reversed(self.lanes.values())
+        return next((each for each in lanes if each.loose == agent.loose), None)
 
     def visit(self, session_id: str) -> None:
         """Note that a call of this conversation came under the tag."""
@@ -106,10 +121,15 @@ class Tag(msgspec.Struct, kw_only=True):
             self.switches += 1
         self.current = session_id
 
-    def add(self, turn: Turn, replaced: str | None) -> bool:
+    def add(self, turn: Turn, replaced: str | None, counting: bool) -> bool:
         """Remember a turn under the tag; whether it shows that an agent's conversations cross."""
         self.recent = [*self.recent, turn][-_RECENT_TURNS:]
-        return self.lane(turn.system.masked).add(turn, replaced)
+        lane = self.lane(turn.system, counting) or Lane(loose=turn.system.loose)
+        self.lanes = {key: each for key, each in self.lanes.items() if each is not lane}
+        self.lanes[turn.system.masked] = lane
+        if len(self.lanes) > _LANES:
+            del self.lanes[next(iter(self.lanes))]
+        return lane.add(turn, replaced)
 
 
 class TagBook:
@@ -123,6 +143,8 @@ class TagBook:
         self._silent = 0
         self._homes = 0
         self._crossed = 0
+        self._repeated = 0
+        self._renumbered = 0
         self.echoes = 0
         self.at_home = 0
 
@@ -164,8 +186,17 @@ class TagBook:
             return False
         if tag.at_home or self.at_home > self.echoes:
             return True
-        many = self._silent >= _SILENT_TAGS and self._calls <= _CALLS_PER_TAG * self._seen
-        return many and self.echoes == 0
+        return self._silent >= _SILENT_TAGS and self.many and self.echoes == 0
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many tags that each can be a session's."""
+        return self._calls <= _CALLS_PER_TAG * self._seen
+
+    @property
+    def counting(self) -> bool:
+        """Whether no prompt ever came again under a tag, but for its numbers."""
+        return self._renumbered >= _COUNTED and not self._repeated
 
     def resending(self, tag: Tag) -> bool:
         """Whether the client is known to resend its history."""
@@ -173,7 +204,11 @@ class TagBook:
 
     def add(self, tag: Tag, turn: Turn, replaced: str | None) -> None:
         """Remember a turn under *tag*."""
-        self._crossed += tag.add(turn, replaced)
+        if turn.system.masked in tag.lanes:
+            self._repeated += 1
+        elif tag.like(turn.system) is not None:
+            self._renumbered += 1
+        self._crossed += tag.add(turn, replaced, self.counting)
         tag.visit(turn.session_id)
 
     def note_echo(self, tag: Tag) -> None:
@@ -181,8 +216,10 @@ class TagBook:
         tag.echoing = True
         self.echoes += 1
 
-    def note_at_home(self, tag: Tag) -> None:
-        """A call under *tag* carried the results of tool calls without the calls."""
+    def note_at_home(self, tag: Tag, lane: Lane | None) -> None:
+        """A call under *tag*, in this *lane*, carried results of tool calls without the calls."""
         self._homes += not tag.at_home
         tag.at_home = True
+        if lane is not None:
+            lane.at_home = True
         self.at_home += 1

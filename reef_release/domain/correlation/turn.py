@@ -9,10 +9,19 @@ import msgspec
 
 from reef_release.domain.correlation.calls import Call
 from reef_release.domain.correlation.normal import Normal, digest
-from reef_release.domain.correlation.request import Request, chained
+from reef_release.domain.correlation.request import EMPTY, Request, chained
 from reef_release.domain.correlation.system import System
 
-__all__ = ["DIGEST_BYTES", "NEIGHBOURS", "SUFFIXES", "Turn", "id_key", "suffix_keys", "turn_of"]
+__all__ = [
+    "DIGEST_BYTES",
+    "NEIGHBOURS",
+    "SUFFIXES",
+    "Turn",
+    "id_key",
+    "reworded_keys",
+    "suffix_keys",
+    "turn_of",
+]
 
 DIGEST_BYTES = 16
 NEIGHBOURS = 16
@@ -27,9 +36,11 @@ class Turn(msgspec.Struct, kw_only=True, eq=False, gc=False):
 
     `roles` and `context` hold the last of the `length` messages of its request, oldest first: a
     letter and 16 bytes each. `transcript` is the rolling hash with the reply, None when nothing
-    was answered. `echoed`: its request was matched by a reply that it carried. `next_call` is the
-    call that followed it. `doubted`: a repetition of it was taken for a retry, but may have been
-    another conversation that began alike.
+    was answered. `echoed`: its request was matched by a reply that it carried. `trail` stands for
+    the ids of the newest tool messages in its request. `next_call` is the call that followed it,
+    `next_news` the rolling hash of what that one brought, None when it was not answered.
+    `superseded`: the same request was answered otherwise later. `doubted`: a repetition of it was
+    taken for a retry, but may have been another conversation that began alike.
     """
 
     call_id: str
@@ -39,6 +50,8 @@ class Turn(msgspec.Struct, kw_only=True, eq=False, gc=False):
     system: System
     identity: bytes
     stem: bytes
+    but_newest: bytes
+    trail: bytes
     length: int
     roles: str
     context: bytes
@@ -47,7 +60,14 @@ class Turn(msgspec.Struct, kw_only=True, eq=False, gc=False):
     follows: str | None
     echoed: bool
     next_call: str | None = None
+    next_news: bytes | None = None
+    superseded: bool = False
     doubted: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing follows it that was answered."""
+        return self.next_call is None or self.next_news is None
 
     def neighbour(self, back: int) -> tuple[str, bytes] | None:
         """The message *back* places before the reply (1: the newest of the request)."""
@@ -74,6 +94,8 @@ class Turn(msgspec.Struct, kw_only=True, eq=False, gc=False):
         for length in SUFFIXES:
             if len(self.roles) + 1 >= length:
                 found.append(_suffix_key(length, tail[-DIGEST_BYTES * length :]))
+        if self.length > 1:
+            found.append(b"w" + chained(self.but_newest, self.reply))
         found += (id_key(each) for each in self.reply.ids)
         return list(dict.fromkeys(found))
 
@@ -97,6 +119,8 @@ def turn_of(
         system=request.system,
         identity=request.identity,
         stem=request.stem,
+        but_newest=request.chain[-2] if request.body else EMPTY,
+        trail=request.trail(len(request.body)),
         length=len(request.body),
         roles="".join(each.role[:1] for each in kept),
         context=b"".join(each.digest for each in kept),
@@ -105,6 +129,14 @@ def turn_of(
         follows=follows,
         echoed=echoed,
     )
+
+
+def reworded_keys(request: Request) -> list[bytes]:
+    """The index keys of a turn whose newest message was resent in other words, or left out."""
+    if request.echo is None or request.last < 1:
+        return []
+    ends = (request.chain[request.last - 1], request.chain[request.last])
+    return [b"w" + chained(each, request.echo) for each in ends]
 
 
 def suffix_keys(request: Request) -> list[bytes]:

@@ -63,8 +63,9 @@ class InteractionRecorded(Interaction, frozen=True, kw_only=True):
 class InteractionFailed(Interaction, frozen=True, kw_only=True):
     """A call that was not answered whole: it is never judged.
 
-    `error` is client-disconnected, upstream-error or timed-out; `status` the upstream's HTTP
-    status, if there was one; `body` what was sent, and as much of the reply as came.
+    `error` is client-disconnected, upstream-error, timed-out or service-stopped; `status` the
+    upstream's HTTP status, if there was one; `body` what was sent, and as much of the reply as
+    came.
     """
 
     TYPE = "interaction.failed"

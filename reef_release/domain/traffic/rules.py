@@ -27,7 +27,7 @@ from reef_release.domain.traffic.training_rules import TRAINING_VALIDATORS
 __all__ = ["TRAFFIC_VALIDATORS", "judge_id", "traffic_stream_of"]
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
-_ERRORS = frozenset({"client-disconnected", "timed-out", "upstream-error"})
+_ERRORS = frozenset({"client-disconnected", "service-stopped", "timed-out", "upstream-error"})
 _UNBOUND_KINDS = frozenset({"main", "side", "retry", "regeneration"})
 _FIRST_YEAR = 2000
 

@@ -23,10 +23,14 @@ _STOP_S = 20.0
 
 
 class ServerProcess:
-    """One service of a site on a port of its own; use it as a context."""
+    """One service of a site on a port of its own; use it as a context.
 
-    def __init__(self, site: Site, log_file: Path | None = None) -> None:
+    *settings* are further ones, by their names.
+    """
+
+    def __init__(self, site: Site, log_file: Path | None = None, **settings: str) -> None:
         self.site = site
+        self._settings = {f"REEF_{name.upper()}": value for name, value in settings.items()}
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
@@ -55,6 +59,7 @@ class ServerProcess:
             "REEF_HOME": str(self.site.home),
             "REEF_DATABASE_URL": self.site.database.service_dsn,
             "REEF_PORT": str(self.port),
+            **self._settings,
         }
         with self._log_file.open("ab") as log:
             self._process = subprocess.Popen(

@@ -44,7 +44,10 @@ async def refusals(story: Story, count: int = 1) -> list[str]:
 async def test_judged_turns_of_the_release_served_form_a_batch_that_one_trainer_claims(
     small: Story,
 ) -> None:
-    turns = [await judged_turn(small), await judged_turn(small, score=1, hint="")]
+    turns = [
+        await judged_turn(small, temperature=0.7),
+        await judged_turn(small, score=1, hint=""),
+    ]
     batch = await until(lambda: claim_batch(small))
     release = await small.serving()
     assert batch["release_id"] == release
@@ -52,6 +55,7 @@ async def test_judged_turns_of_the_release_served_form_a_batch_that_one_trainer_
     assert [one["turn_id"], other["turn_id"]] == turns
     assert (one["score"], one["hints"]) == (-1, [HINT])
     assert (one["token_ids"], one["logprobs"]) == ([4, 5], [-0.25, -1.5])
+    assert (one["temperature"], other["temperature"]) == (0.7, None)
     assert one["reply"]["content"].startswith("It is ")
     assert one["next_state"] == [{"role": "user", "content": REACTION}]
     assert (one["policy"], one["distillation"], one["hinted"]) == (True, True, True)

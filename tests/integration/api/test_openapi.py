@@ -44,6 +44,8 @@ ROUTES = {
     f"{S}/lines/{{line_id}}": "get",
     f"{S}/batches/claim": "post",
     f"{S}/batches/{{batch_id}}/release": "post",
+    "/v1/chat/completions": "post",
+    "/v1/models": "get",
     "/reef/report": "post",
     "/reef/leases/{lease_id}/renew": "post",
     "/reef/nodes/{node_id}/reports": "post",

@@ -56,6 +56,33 @@ async def test_the_same_interaction_again_gets_its_first_receipt(story: Story) -
     assert len(await story.events(type="interaction.recorded")) == 1
 
 
+async def test_the_temperature_is_part_of_what_is_recorded(story: Story) -> None:
+    body = interaction(interaction_id=uuid7(), temperature=0.7)
+    await record(story, body)
+    assert (await record(story, body))["duplicate"]
+    with pytest.raises(Problem) as refused:
+        await record(story, {**body, "temperature": 0.8})
+    assert refused.value.status == 409
+    with pytest.raises(Problem) as refused:
+        await record(story, interaction(temperature=-1))
+    assert refused.value.status == 400
+
+
+async def test_a_body_that_was_stored_without_the_newest_fields_is_still_the_same(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert story.service is not None
+    put_body = story.service.blobs.put_body
+
+    async def put_older(body: bytes) -> str:
+        return await put_body(body.replace(b'"temperature":null,', b""))
+
+    monkeypatch.setattr(story.service.blobs, "put_body", put_older)
+    body = interaction(interaction_id=uuid7())
+    await record(story, body)
+    assert (await record(story, body))["duplicate"]
+
+
 async def test_one_interaction_sent_many_times_at_once_is_recorded_once(story: Story) -> None:
     body = interaction(interaction_id=uuid7())
     receipts = await asyncio.gather(*(record(story, body) for _ in range(8)))

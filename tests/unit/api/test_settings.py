@@ -75,6 +75,9 @@ def test_a_file_that_was_named_must_be_there(
         "checkpoint_interval_s = nan",
         "document_lifetime_s = 1",
         "lease_s = -1",
+        "upstream_url = '127.0.0.1:8000/v1'",
+        "upstream_url = 'ftp://host/v1'",
+        "upstream_timeout_s = 0",
         "port = ",
         "\x00",
     ],
@@ -91,6 +94,8 @@ def test_origins_are_shown_and_secrets_are_not(home: Path, monkeypatch: pytest.M
     (home / "reef.toml").write_text('host = "10.0.0.1"\n')
     monkeypatch.setenv("DATABASE_URL", DSN)
     monkeypatch.setenv("REEF_PORT", "1005")
+    monkeypatch.setenv("REEF_UPSTREAM_KEY", "a secret")
+    monkeypatch.setenv("REEF_UPSTREAM_URL", "https://user:secret@models.test/v1/")
     shown = setting_origins(load_settings())
     assert shown["host"] == ("10.0.0.1", "file")
     assert shown["port"] == ("1005", "environment REEF_PORT")
@@ -98,6 +103,8 @@ def test_origins_are_shown_and_secrets_are_not(home: Path, monkeypatch: pytest.M
         "postgresql://reef:***@db:5432/reef",
         "environment DATABASE_URL",
     )
+    assert shown["upstream_key"] == ("***", "environment REEF_UPSTREAM_KEY")
+    assert shown["upstream_url"][0] == "https://user:***@models.test/v1"
     assert shown["lease_s"][1] == "default"
     assert "secret" not in str(shown)
 

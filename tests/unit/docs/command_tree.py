@@ -41,7 +41,10 @@ def problem_with(words: Sequence[str], root: Any) -> str | None:
                 rest.pop(0)
         elif hasattr(command, "commands"):
             if word not in command.commands:
-                return f"no verb {word}"
+                if not hasattr(command, "default_verb"):
+                    return f"no verb {word}"
+                rest.insert(0, word)
+                word = command.default_verb
             command = command.commands[word]
             options = _options(command)
         else:

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
+from judge.prompts import PROMPT_DIGEST
+
 FIELDS = {"id", "split", "category", "language", "asked", "earlier", "reply", "reaction", "label"}
+READERS = {
+    "tune": ["scripted"],
+    "held": ["scripted", "prompt, recorded"],
+    "later": ["prompt, recorded"],
+}
 
 
 def read(file: Path) -> list[dict[str, Any]]:
@@ -58,17 +65,31 @@ def test_about_the_last_reply_is_right_only_half_the_time(cases: list[dict[str, 
     assert 0.4 < last / len(cases) < 0.6
 
 
-@pytest.mark.parametrize("split", ["tune", "held"])
-def test_the_rules_beat_the_baseline_on_both_halves(
+def test_the_recorded_answers_are_to_the_prompts_of_today(
+    cases: list[dict[str, Any]], repository: Path
+) -> None:
+    data = repository / "judge" / "data"
+    head, *answers = read(data / "attribution_answers.jsonl")
+    assert head["prompt_digest"] == PROMPT_DIGEST
+    asked = [case["id"] for case in cases if case["split"] == "held"]
+    asked += [case["id"] for case in read(data / "attribution_later.jsonl")]
+    assert sorted(each["id"] for each in answers) == sorted(asked)
+
+
+@pytest.mark.parametrize("split", ["tune", "held", "later"])
+def test_who_reads_the_reaction_beats_the_baseline(
     split: str,
     repository: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Well below what is measured, so that this fails when the rules break and not before."""
+    """Well below what is measured, so that this fails when rules or prompt break, not before."""
     monkeypatch.setattr("sys.argv", ["attribution.py", "--split", split, "--json"])
     assert runpy.run_path(str(repository / "bench" / "attribution.py"))["main"]() == 0
-    base, scripted = (json.loads(line) for line in capsys.readouterr().out.splitlines())
-    assert (base["judge"], scripted["judge"]) == ("always the last reply", "scripted")
-    assert scripted["about"] > 0.85 > base["about"]
-    assert scripted["score"] > 0.85 > base["score"]
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    base, *readers = [row for row in rows if (row["judge"], split) != ("scripted", "later")]
+    assert base["judge"] == "always the last reply"
+    assert [row["judge"] for row in readers] == READERS[split]
+    for row in readers:
+        assert row["about"] > 0.85 > base["about"]
+        assert row["score"] > 0.85 > base["score"]

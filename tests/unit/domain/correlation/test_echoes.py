@@ -230,3 +230,82 @@ def test_what_lies_beyond_memory_does_not_speak_against_a_long_conversation() ->
         messages += [assistant(f"So, {int(each) - 1}"), user(each)]
     call = story.tell(*messages, assistant(LONG), user("And back?"))
     assert (call.follows, call.method) == ("c30", "recovery")
+
+
+def test_a_window_that_looks_like_all_of_another_conversation_is_not_taken_for_it() -> None:
+    """Once it is known that clients send windows, a transcript may begin in the middle."""
+    story = Story()
+    told(story, "one", "two", "three", "four")
+    story.tell(PROMPT, user("four"), assistant(ANSWER), user("five"), reply="So, five")
+    story.tell(PROMPT, user("five"), assistant("So, five"), user("ok"), reply="Fine.")
+    story.tell(PROMPT, user("ok"), reply="Fine.")
+    call = story.tell(PROMPT, user("ok"), assistant("Fine."), user("Bye."))
+    assert (call.follows, call.reason) == (None, "ambiguous")
+
+
+def test_two_forks_that_look_alike_in_the_window_are_not_told_apart() -> None:
+    story = Story()
+    told(story, "one", "two")
+    asked = [PROMPT, user("one"), assistant("So, one"), user("two"), assistant(ANSWER)]
+    for words in ("three", "four"):
+        story.tell(*asked, user(words), reply="So be it, and well, for both of us.")
+    for words in ("three", "four"):
+        messages = [*asked, user(words), assistant("So be it, and well, for both of us.")]
+        story.tell(*messages, user("Yes."), reply="The next train leaves at noon from gate two.")
+    window = [user("Yes."), assistant("The next train leaves at noon from gate two.")]
+    call = story.tell(PROMPT, *window, user("And then?"))
+    assert (call.follows, call.reason) == (None, "ambiguous")
+
+
+def test_ids_outweigh_a_transcript_that_is_equal_because_tool_messages_were_dropped() -> None:
+    story = Story()
+    first = calling("write", ids=("call_0123456789ab",))
+    second = calling("write", ids=("call_ba9876543210",))
+    asked = [PROMPT, user("Write both files."), first, tool("ok", "call_0123456789ab")]
+    story.tell(*asked[:2], reply=first)
+    story.tell(*asked, reply=second)
+    call = story.tell(*asked[:2], second, tool("ok", "call_ba9876543210"))
+    assert call.follows == "c2"
+
+
+def test_a_message_that_the_client_adds_to_each_request_and_takes_out_again_hides_nothing() -> None:
+    story = Story()
+    story.tell(PROMPT, user("To Oslo, please."), user("<env>12:01</env>"), reply="Yes.")
+    asked = [PROMPT, user("To Oslo, please."), assistant("Yes."), user("At nine.")]
+    second = story.tell(*asked, user("<env>12:02</env>"), reply="Yes.")
+    third = story.tell(*asked, assistant("Yes."), user("ok"), user("<env>12:03</env>"))
+    assert (second.follows, third.follows) == ("c1", "c2")
+
+
+def test_a_crowd_of_equal_replies_does_not_hide_a_conversation_with_a_wrapped_message() -> None:
+    story = Story()
+    for number in range(100):
+        told(story, f"first {number}", "wrapped <reminder>")
+    asked = [PROMPT, user("first 7"), assistant("So, first 7"), user("wrapped")]
+    call = story.tell(*asked, assistant(ANSWER), user("And back?"))
+    assert call.follows == "c16"
+
+
+def test_a_counter_does_not_decide_which_of_two_equal_openings_goes_on() -> None:
+    story = Story()
+    ask = user("To Oslo.")
+    story.tell(system("You help. Call 1."), ask, reply=ANSWER)
+    story.tell(system("You help. Call 7."), ask, reply=ANSWER, after=30)
+    call = story.tell(system("You help. Call 7."), ask, assistant(ANSWER), user("Why?"))
+    assert (call.follows, call.reason) == (None, "ambiguous")
+
+
+def test_who_answers_the_same_questions_otherwise_is_somebody_else() -> None:
+    story = Story()
+    questions = ("Do you own a car?", "Do you like tea?", "Do you read?", "Do you sing?")
+    for answers in (("no", "no", "no"), ("no", "no", "ok")):
+        chat = [PROMPT, user("hi")]
+        for question, words in zip(questions, answers, strict=False):
+            story.tell(*chat, reply=question)
+            chat += [assistant(question), user(words)]
+        story.tell(*chat, reply=questions[-1])
+    strange = [PROMPT, user("hi")]
+    for question in questions[:-1]:
+        strange += [assistant(question), user("yes")]
+    call = story.tell(*strange, assistant(questions[-1]), user("yes"))
+    assert call.follows is None

@@ -19,6 +19,13 @@ CALL = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1, "b"
         (assistant("Yes."), assistant("hm\n</think>\n\nYes.")),
         (assistant("Yes."), assistant("<thinking>a</thinking> <THINK>b</THINK>\nYes.")),
         (assistant("Yes."), assistant("Yes.", reasoning_content="hm", refusal=None, audio=None)),
+        (assistant("Yes."), assistant("[THINK]hm[/THINK]Yes.")),
+        (
+            assistant("Yes."),
+            assistant("<|channel|>analysis<|message|>hm<|end|><|channel|>final<|message|>Yes."),
+        ),
+        (user("Zürich"), user("Zu\u0308rich")),
+        (calling("f", to="Zürich"), calling("f", to="Zu\u0308rich")),
         (assistant("Yes no."), assistant("  Yes\n\n no. ")),
         (assistant("Yes."), assistant([{"type": "text", "text": "Yes."}])),
         (assistant("Yes."), assistant([{"type": "thinking", "thinking": "hm"}, "Yes."])),

@@ -328,3 +328,57 @@ def test_an_agent_that_takes_over_with_the_results_continues() -> None:
     story.tell(system("You are the front desk."), ASK, reply=calling("hand_over"))
     taken = story.tell(system("You teach arithmetic."), ASK, calling("hand_over"), tool("done"))
     assert taken.follows == "c1"
+
+
+def test_a_question_on_the_side_that_ignores_the_reply_takes_no_next_state() -> None:
+    """A client that asks for a title sends the newest request with one more message."""
+    story = Story()
+    story.tell(PROMPT, ASK, reply=SAID)
+    asked = [PROMPT, ASK, assistant(SAID), user("Why?")]
+    story.tell(*asked, reply="Because.")
+    title = story.tell(*asked, user("Name this talk."), reply="Times")
+    assert (title.follows, title.reason) == (None, "aside")
+    assert story.tell(*asked, assistant("Because."), user("I see.")).follows == "c2"
+
+
+def test_a_user_who_adds_a_word_because_nothing_came_still_reacts_to_the_reply_before() -> None:
+    story = Story()
+    story.tell(PROMPT, ASK, reply=SAID)
+    asked = [PROMPT, ASK, assistant(SAID), user("Why?")]
+    story.tell(*asked, reply=None)
+    again = story.tell(*asked, user("Hello?"), reply="Because.")
+    assert (again.follows, again.replaces) == ("c1", "c2")
+
+
+def test_two_greetings_in_one_second_that_are_greeted_alike_are_no_retry() -> None:
+    story = Story()
+    for _ in range(2):
+        greeted = story.tell(PROMPT, user("Hello"), reply="How can I help?", after=0.7)
+    assert (greeted.kind, greeted.reason) == ("main", "ambiguous")
+    hello = [PROMPT, user("Hello"), assistant("How can I help?")]
+    assert story.tell(*hello, user("Homework."), after=5).reason == "ambiguous"
+
+
+def test_conversations_that_are_equal_so_far_are_no_retries_of_each_other() -> None:
+    story = Story()
+    for _ in range(2):
+        story.tell(PROMPT, ASK, reply=SAID)
+    asked = [PROMPT, ASK, assistant(SAID), user("Why?")]
+    for _ in range(2):
+        call = story.tell(*asked, reply="Because.", after=0.4)
+        assert (call.kind, call.reason) == ("main", "ambiguous")
+    after = story.tell(*asked, assistant("Because."), user("I see."))
+    assert (after.follows, after.reason) == (None, "ambiguous")
+
+
+def test_sub_agents_that_say_the_same_at_once_are_no_retries_of_each_other() -> None:
+    story = Story()
+    said = {}
+    for agent in ("search", "review", "search", "review"):
+        prompt = system(f"You are the {agent} agent. Do the task.")
+        chat = said.setdefault(agent, [prompt, user("Check it.")])
+        story.tell(*chat, reply="Working on it.", after=0.01)
+        chat += [assistant("Working on it."), user("ok")]
+    story.now_s += 10
+    found = [story.tell(*said[agent], after=0.01).follows for agent in ("search", "review")]
+    assert found == ["c3", "c4"]

@@ -126,3 +126,54 @@ def test_conversations_that_cross_under_one_tag_are_bound_by_their_tool_calls_on
     assert (first.follows, second.follows) == ("c1", "c2")
     reaction = story.tell(PROMPT, user("Too late."), tag="t")
     assert (reaction.follows, reaction.reason) == (None, "ambiguous")
+
+
+def test_a_word_that_is_said_again_and_answered_alike_is_left_undecided() -> None:
+    """ "OK" twice, "Fine." twice: sent again, or said again?"""
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), reply=calling("look", ids=("call_0",)), tag="t")
+    story.tell(PROMPT, tool("nine", "call_0"), reply="At nine.", tag="t")
+    story.tell(PROMPT, user("ok"), reply="Fine.", tag="t")
+    again = story.tell(PROMPT, user("ok"), reply="Fine.", tag="t")
+    assert (again.kind, again.follows, again.reason) == ("main", None, "ambiguous")
+
+
+def test_a_sub_agent_that_only_talks_is_not_bound_by_the_tag_of_its_parent() -> None:
+    """The next one with its prompt would be taken for the same."""
+    story = Story()
+    story.tell(PROMPT, user("To Oslo."), reply=calling("ask", ids=("call_0",)), tag="t")
+    helper = system("You compare prices.")
+    story.tell(helper, user("Oslo."), reply="Ninety.", tag="t")
+    story.tell(PROMPT, tool("Ninety.", "call_0"), reply="It is ninety.", tag="t")
+    other = story.tell(helper, user("Rome."), tag="t")
+    assert (other.follows, other.reason) == (None, "tag-unproven")
+    assert story.tell(PROMPT, user("Cheaper."), tag="t").follows == "c3"
+
+
+def test_a_counter_in_the_prompt_does_not_hide_a_conversation_whose_history_stays_at_home() -> None:
+    story = Story()
+    for number in range(12):
+        for tag in ("a", "b", "c"):
+            prompt = system(f"You book flights. {story.count} tokens are left.")
+            call = story.tell(prompt, user(f"Question {number} of {tag}?"), tag=tag)
+    assert (call.follows, call.method) == ("c33", "tag")
+
+
+def test_results_of_parallel_calls_may_come_one_after_the_other() -> None:
+    story = Story()
+    story.tell(PROMPT, user("Both."), reply=calling("l", "r", ids=("call_l", "call_r")), tag="t")
+    story.tell(PROMPT, tool("3", "call_l"), reply=None, tag="t", after=0.2)
+    both = story.tell(PROMPT, tool("3", "call_l"), tool("4", "call_r"), tag="t", after=0.2)
+    assert (both.follows, both.replaces) == ("c1", "c2")
+
+
+def test_the_same_request_under_another_tag_is_no_retry() -> None:
+    story = Story()
+    opening = [PROMPT, user("To Oslo."), assistant("When?")]
+    for tag in ("a", "b"):
+        story.tell(*opening[:2], reply="When?", tag=tag)
+    for tag in ("a", "b"):
+        story.tell(*opening, user("Now."), reply="From where?", tag=tag)
+    for tag in ("a", "b"):
+        call = story.tell(*opening, user("Now."), assistant("From where?"), user("Bonn."), tag=tag)
+        assert call.follows == {"a": "c3", "b": "c4"}[tag]

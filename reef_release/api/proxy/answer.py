@@ -1,0 +1,187 @@
+"""The answer to a forwarded call, as it comes: nothing is held back but the end.
+
+The first byte waits until the disk knows of the call, the end of the stream until the disk has
+the reply; both within a bound. A client that goes away ends the upstream's work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import httpx
+import msgspec
+from litestar import Request
+from litestar.response.base import ASGIResponse
+from litestar.types import Receive, Scope, Send
+
+from reef_release.api.proxy.exchange import Exchange
+from reef_release.api.proxy.problems import openai_error, openai_problem
+from reef_release.api.proxy.sse import DONE, Event, EventParser, event_of
+from reef_release.api.proxy.upstream import Upstream, passed_headers, transport_errors
+from reef_release.errors import ReefError, UpstreamTimedOut, UpstreamUnreachable
+from reef_release.traffic_wire import CallError
+
+__all__ = ["RECORD_HEADER", "Answer"]
+
+RECORD_HEADER = "x-reef-agent-record-id"
+_RECORD_FIELD = "reef_agent_record_id"
+_AFTERWARDS_S = 1.0
+"""For so long the end of the upstream's stream is waited for, to keep the connection."""
+_STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+
+
+class Answer(ASGIResponse):
+    """Forwards a call and answers it. *headers* go to the client besides the record's id."""
+
+    def __init__(self, exchange: Exchange, upstream: Upstream, headers: Mapping[str, str]) -> None:
+        super().__init__()
+        self._exchange = exchange
+        self._upstream = upstream
+        self._own_headers = {RECORD_HEADER: exchange.record_id, **headers}
+        self._started = False
+        self._delivered = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The whole exchange, as ASGI sees it."""
+        request: Request[Any, Any, Any] = Request(scope)
+        exchange = self._exchange
+        answering = asyncio.create_task(self._answer(request, send))
+        leaving = asyncio.create_task(_gone(receive))
+        try:
+            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if exchange.has_ended:
+                await asyncio.wait({answering}, timeout=_AFTERWARDS_S)
+            if answering.done():
+                await answering
+                return
+            await _cancelled(answering)
+            # Whoever got the end of the reply got the reply.
+            whole = self._delivered and exchange.reply.is_whole
+            exchange.end(None if whole else "client-disconnected")
+        finally:
+            # Here with the exchange still open: the service stops, or it met a defect.
+            exchange.end("service-stopped")
+            await _cancelled(answering, leaving)
+
+    async def _answer(self, request: Request[Any, Any, Any], send: Send) -> None:
+        try:
+            async with self._upstream.chat(self._exchange.call.forwarded) as response:
+                await self._exchange.begun()
+                kind = response.headers.get("content-type", "")
+                if response.is_success and kind.startswith("text/event-stream"):
+                    await self._stream(response, send)
+                else:
+                    await self._whole(response, send)
+        except UpstreamTimedOut as error:
+            await self._fail(request, send, error, "timed-out")
+        except UpstreamUnreachable as error:
+            await self._fail(request, send, error, "upstream-error")
+
+    async def _whole(self, response: httpx.Response, send: Send) -> None:
+        with transport_errors():
+            body = await response.aread()
+        exchange = self._exchange
+        if response.is_success:
+            exchange.reply.take_answer(body)
+        is_reply = response.is_success and exchange.reply.is_whole
+        exchange.end(None if is_reply else "upstream-error", response.status_code)
+        await exchange.ended()
+        headers = {**passed_headers(response), "content-length": str(len(body))}
+        await self._start(send, response.status_code, headers)
+        await _send_body(send, body, more=False)
+
+    async def _stream(self, response: httpx.Response, send: Send) -> None:
+        await self._start(send, response.status_code, passed_headers(response) | _STREAM_HEADERS)
+        parser = EventParser()
+        chunks = response.aiter_bytes()
+        while True:
+            with transport_errors():
+                chunk = await anext(chunks, None)
+            if chunk is None:
+                break
+            await self._pass_on(parser.feed(chunk), send, response.status_code)
+        reply = self._exchange.reply
+        last = b"".join(raw for raw, _ in parser.close())
+        if not self._exchange.has_ended:
+            if not reply.ended and reply.fault is None:
+                # Half an event says nothing, and would spoil this one.
+                last = _error_event(UpstreamUnreachable("The upstream ended within the reply."))
+            self._end(response.status_code)
+            await self._exchange.ended()
+        await _send_body(send, last, more=False)
+
+    async def _pass_on(self, events: Iterable[Event], send: Send, status: int) -> None:
+        """Take events in and send them; what comes together goes together."""
+        ready: list[bytes] = []
+        for raw, data in events:
+            if data == DONE:
+                await _send_body(send, b"".join(ready), more=True)
+                self._end(status)
+                await self._exchange.ended()
+                ready = [raw]
+            elif data is None or self._exchange.has_ended:
+                ready.append(raw)
+            elif self._exchange.reply.take_chunk(data):
+                ready.append(event_of(self._with_record_id(data)))
+            else:
+                ready.append(raw)
+        if ready:
+            await _send_body(send, b"".join(ready), more=True)
+            self._delivered = self._exchange.reply.ended
+
+    def _with_record_id(self, data: bytes) -> bytes:
+        """The last chunks of a reply name its record; clients leave out what they do not know."""
+        field = f'"{_RECORD_FIELD}":"{self._exchange.record_id}",'
+        return data.replace(b"{", b"{" + field.encode(), 1)
+
+    def _end(self, status: int) -> None:
+        is_whole = self._exchange.reply.is_whole
+        self._exchange.end(None if is_whole else "upstream-error", status)
+
+    async def _fail(
+        self, request: Request[Any, Any, Any], send: Send, error: ReefError, kind: CallError
+    ) -> None:
+        self._exchange.end(kind)
+        await self._exchange.ended()
+        if self._started:
+            await _send_body(send, _error_event(error), more=False)
+            return
+        problem = openai_problem(error)
+        body = msgspec.json.encode(problem.to_response(request).content)
+        headers = {
+            "content-type": "application/problem+json",
+            "content-length": str(len(body)),
+            **(problem.headers or {}),
+        }
+        await self._start(send, error.status, headers)
+        await _send_body(send, body, more=False)
+
+    async def _start(self, send: Send, status: int, headers: Mapping[str, str]) -> None:
+        self._started = True
+        encoded = [
+            (name.lower().encode("latin-1"), value.encode("latin-1"))
+            for name, value in {**headers, **self._own_headers}.items()
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": encoded})
+
+
+async def _send_body(send: Send, body: bytes, *, more: bool) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _cancelled(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def _error_event(error: ReefError) -> bytes:
+    return event_of(msgspec.json.encode({"error": openai_error(error)}))
