@@ -22,6 +22,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = whole.add_subparsers(dest="verb", required=True)
     checked = verbs.add_parser("check", help="look over all that needs no GPU; status 1 on FAIL")
     checked.add_argument("--problems", type=Path, help="the problems of the stream, JSON lines")
+    checked.add_argument("--development", type=Path, help="the development tasks, JSON lines")
     checked.add_argument("--suite", type=Path, help="the tasks of the gate, JSON lines")
     checked.add_argument("--models", type=Path, help="directory with the models")
     checked.add_argument("--gpu-memory", type=float, default=80.0, help="GB of one GPU")
@@ -48,6 +49,7 @@ def main() -> int:
             recipe=given.recipe,
             gpu_gb=given.gpu_memory,
             problems=given.problems,
+            development=given.development,
             suite=given.suite,
             models=given.models,
         )

@@ -11,12 +11,14 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from reef_release.domain.policy import parse_policy
+from reef_release.domain.suite import Suite
 from trainer.recipe import containers, memory
 from trainer.recipe.commands import parsed, read_command
 from trainer.recipe.compose import Compose, gpus, load, words
@@ -38,6 +40,7 @@ class Given:
     recipe: Path
     gpu_gb: float = 80.0
     problems: Path | None = None
+    development: Path | None = None
     suite: Path | None = None
     models: Path | None = None
 
@@ -77,7 +80,7 @@ def _containers(report: Report, compose: Compose) -> None:
     for name, service in sorted(compose.services.items()):
         given = words(service)
         if given:
-            report.look(f"command of {name}", lambda given=given: read_command(given))  # type: ignore[misc]
+            report.look(f"command of {name}", partial(read_command, given))
     known: list[set[str]] = []
 
     def settings() -> str:
@@ -89,11 +92,11 @@ def _containers(report: Report, compose: Compose) -> None:
     report.look("settings", settings)
     used = compose.services["service"].get("environment", {})
     for name in sorted(name for name in used if name.startswith("REEF_")):
-        report.look(f"setting {name}", lambda name=name: _known(name, known[0]))  # type: ignore[misc]
+        report.look(f"setting {name}", partial(_known, name, known))
 
 
-def _known(name: str, known: set[str]) -> str:
-    if name not in known:
+def _known(name: str, known: list[set[str]]) -> str:
+    if not any(name in names for names in known):
         raise ValueError("the service has no such setting")
     return "known"
 
@@ -175,19 +178,14 @@ def _memory(report: Report, given: Given, compose: Compose) -> None:
     report.look("dimensions", read)
     for name, service in sorted(compose.services.items()):
         if words(service)[:2] == ["vllm", "serve"]:
-            report.look(f"memory of {name}", lambda service=service: serving(service))  # type: ignore[misc]
+            report.look(f"memory of {name}", partial(serving, service))
     report.look("memory of trainer", training)
     for name, stated in models.items():
         if given.models is None:
             report.skip(f"model {name}", "give --models DIR")
         else:
-            directory = given.models / name
-            report.look(
-                f"model {name}",
-                lambda name=name, stated=stated, directory=directory: memory.compared(  # type: ignore[misc]
-                    name, stated, directory
-                ),
-            )
+            look = partial(memory.compared, name, stated, given.models / name)
+            report.look(f"model {name}", look)
 
 
 def _settings(report: Report, given: Given) -> None:
@@ -208,21 +206,24 @@ def _settings(report: Report, given: Given) -> None:
 
 
 def _data(report: Report, given: Given) -> None:
-    problems, suite = given.problems, given.suite
-    if problems is None:
-        report.skip("problems", "give --problems FILE")
-    else:
+    wanted = {
+        "problems": given.problems,
+        "development tasks": given.development,
+        "gate tasks": given.suite,
+    }
+    found: dict[str, Suite] = {}
 
-        def shape() -> str:
-            count = len(read_problems(problems).tasks)
-            if count != PROBLEMS:
-                raise ValueError(f"{count} problems, not {PROBLEMS}")
-            return f"{count} problems"
+    def read(name: str, path: Path) -> str:
+        found[name] = read_problems(path)
+        count = len(found[name].tasks)
+        if name == "problems" and count != PROBLEMS:
+            raise ValueError(f"there are {count}, not {PROBLEMS}")
+        return f"{count}"
 
-        report.look("problems", shape)
-    if problems is None or suite is None:
-        report.skip("tasks of the gate", "give --problems FILE and --suite FILE")
-    else:
-        report.look(
-            "tasks of the gate", lambda: apart(read_problems(problems), read_problems(suite))
-        )
+    for name, path in wanted.items():
+        if path is None:
+            report.skip(name, "give the file; see --help")
+        else:
+            report.look(name, partial(read, name, path))
+    if len(found) > 1:
+        report.look("no question twice", lambda: apart(found))

@@ -1,8 +1,10 @@
-"""The problems of the stream and the tasks of the gate: their shape, and that they are apart."""
+"""Problems of the stream, development tasks, tasks of the gate: their shape, and that no question
+is among two of them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +28,15 @@ def read_problems(path: Path) -> Suite:
     return problems
 
 
-def apart(stream: Suite, gate: Suite) -> str:
-    """That no task of the gate is a problem of the stream. Raises `BadRequest`."""
-    seen = {_normal(task.question) for task in stream.tasks}
-    shared = [task.id for task in gate.tasks if _normal(task.question) in seen]
-    if shared:
-        raise BadRequest(f"The gate would ask what the stream has taught: {', '.join(shared[:5])}.")
-    return f"{len(stream.tasks)} problems, {len(gate.tasks)} tasks, none in both"
+def apart(groups: Mapping[str, Suite]) -> str:
+    """That no question is in two of them. Raises `BadRequest`."""
+    seen: dict[str, str] = {}
+    for name, suite in groups.items():
+        for task in suite.tasks:
+            other = seen.setdefault(_normal(task.question), name)
+            if other != name:
+                raise BadRequest(f"{task.id} of the {name} is among the {other}, too.")
+    return ", ".join(f"{len(suite.tasks)} {name}" for name, suite in groups.items())
 
 
 def policy_with(template: dict[str, Any], suite: bytes) -> str:

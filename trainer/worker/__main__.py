@@ -14,13 +14,9 @@ from reef_release.client import ReefClient
 from reef_release.errors import ReefError
 from reef_release.node.config import NodeConfig
 from reef_release.node.vault import Vault
-from trainer.learning.batch import run_batch
-from trainer.worker.desk import TrainWorkerConfig
-from trainer.worker.releases import ReleaseSource
-from trainer.worker.screening import Screener, read_development
+from trainer.worker.development import read_development
 from trainer.worker.settings import WorkerSettings, read_worker_settings
 from trainer.worker.state import StateDirectory
-from trainer.worker.worker import TrainWorker
 
 
 def main() -> int:
@@ -69,6 +65,13 @@ def _work(given: argparse.Namespace) -> None:
         token = os.environ.get("REEF_TOKEN")
     with ExitStack() as stack:
         directory = stack.enter_context(StateDirectory(given.state))
+        # Twelve seconds, after what can be wrong with the arguments.
+        from trainer.learning.batch import run_batch
+        from trainer.worker.desk import TrainWorkerConfig
+        from trainer.worker.releases import ReleaseSource
+        from trainer.worker.screening import Screener
+        from trainer.worker.worker import TrainWorker
+
         client = stack.enter_context(ReefClient(given.url, token))
         vault = stack.enter_context(closing(Vault(given.state / "node")))
         vault.lock()

@@ -63,13 +63,15 @@ class Dropped(Exception):
         self.why = why
 
 
-def new_job(batch: BatchAssignment, *, line: str, parent: str, settings: TrainingSettings) -> Job:
-    """The job of training *batch* from the weights *parent*."""
+def new_job(
+    batch: BatchAssignment, *, line: str, parent: str, fresh: bool, settings: TrainingSettings
+) -> Job:
+    """The job of training *batch* from the weights *parent*, with a *fresh* optimizer or not."""
     texts = settings_text(settings)
     seed = int.from_bytes(hashlib.sha256(batch.batch_id.encode()).digest()[:4], "big")
     # Whose lease it was decides nothing about the weights.
     plain = msgspec.structs.replace(batch, lease_id="", lease_s=0.0)
-    decisive = msgspec.json.encode([plain, parent, sorted(texts.items()), seed])
+    decisive = msgspec.json.encode([plain, parent, fresh, sorted(texts.items()), seed])
     return Job(
         batch_id=batch.batch_id,
         lease_id=batch.lease_id,

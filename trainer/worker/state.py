@@ -107,8 +107,6 @@ class StateDirectory:
         try:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = root.stat()
-            for name in ("batches", "results", "adam"):
-                (root / name).mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise SettingsError(
                 f"The trainer's directory {root} cannot be used: {error.strerror}.",
@@ -119,6 +117,8 @@ class StateDirectory:
                 f"{root} belongs to another user, or others can read or write in it.",
                 next_step=f"Run `chmod 700 {root}` as its owner, or choose another.",
             )
+        for name in ("batches", "results", "adam"):
+            (root / name).mkdir(mode=0o700, exist_ok=True)
 
     def __enter__(self) -> StateDirectory:
         """Raises `SettingsError` when another process is in."""

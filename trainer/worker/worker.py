@@ -207,6 +207,7 @@ class TrainWorker:
             batch,
             line=uuid7() if line is None else line.line,
             parent=serving.release_id if line is None else line.weights_id,
+            fresh=line is None and self._desk.directory.adam(serving.release_id) is None,
             settings=self._settings.training,
         )
         self._desk.save(job=job)

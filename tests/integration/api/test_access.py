@@ -17,6 +17,7 @@ pytestmark = pytest.mark.anyio
 
 ALL = "ingest judge train gate sign serve audit operate"
 LOG = "audit gate operate serve"
+PROOF = f"{LOG} train"
 BLOB = "audit gate operate serve sign train"
 TRAINING = "train audit operate"
 SESSION = "audit ingest judge operate"
@@ -142,8 +143,8 @@ ROUTES = [
     Route("/reef/events/stream", "GET", "/reef/events/stream?after=no-number", LOG),
     Route("/reef/log/checkpoint", "GET", "/reef/log/checkpoint", LOG),
     Route("/reef/log/tile/{tile:path}", "GET", "/reef/log/tile/0/000.p/1", LOG),
-    Route("/reef/log/proof/inclusion", "GET", "/reef/log/proof/inclusion?position=0", LOG),
-    Route("/reef/log/proof/consistency", "GET", "/reef/log/proof/consistency?from=1", LOG),
+    Route("/reef/log/proof/inclusion", "GET", "/reef/log/proof/inclusion?position=0", PROOF),
+    Route("/reef/log/proof/consistency", "GET", "/reef/log/proof/consistency?from=1", PROOF),
     Route("/reef/blobs/{digest:str}", "GET", f"/reef/blobs/{NO_BLOB}", BLOB),
     Route("/reef/blobs/{digest:str}", "HEAD", f"/reef/blobs/{NO_BLOB}", BLOB),
     Route("/reef/blobs/{digest:str}", "PUT", "/reef/blobs/no-digest", "train gate operate"),

@@ -1,8 +1,8 @@
 """Trainers as processes, each forked from one that has imported all of it already.
 
 A line of JSON on the standard input starts one: {"arguments": [...], "output": FILE,
-"kill": POINT}; its exit status is the answer, -9 when it was killed. At POINT it kills itself, as a power cut
-would: nothing is flushed, closed or undone.
+"kill": POINT}; its exit status is the answer, -9 when it was killed. At POINT it kills itself, as
+a power cut would: nothing is flushed, closed or undone.
 """
 
 from __future__ import annotations

@@ -72,18 +72,6 @@ def test_a_trainer_killed_at_any_point_trains_and_submits_once_and_the_same(
     ]
 
 
-def test_an_adapter_is_trained_on_the_origin_and_submitted_with_it(classroom: Classroom) -> None:
-    classroom.batch()
-    trainer = classroom.trainer("adapter", training={"lora": {"rank": 2, "alpha": 4}})
-    assert trainer.run() == 0, trainer.said
-    candidate = classroom.candidates()[-1]
-    assert (candidate.kind, candidate.status) == ("lora", "admitted")
-    (submitted,) = classroom.school.events(
-        "candidate.submitted", candidate_id=candidate.candidate_id
-    )
-    assert submitted["foundation"] == classroom.school.serving
-
-
 def test_samples_that_are_too_long_are_skipped_and_a_batch_of_them_is_failed(
     classroom: Classroom,
 ) -> None:
@@ -99,18 +87,19 @@ def test_samples_that_are_too_long_are_skipped_and_a_batch_of_them_is_failed(
     assert trainer.kept()["job"] is None
 
 
+@pytest.mark.parametrize("kind", ["full", "lora"])
 def test_a_promoted_candidate_is_where_the_next_line_begins_with_its_optimizer_state(
-    open_classroom: Open, tmp_path: Path
+    open_classroom: Open, tmp_path: Path, kind: str
 ) -> None:
-    classroom = open_classroom("promoted")
+    classroom = open_classroom(kind)
     school, origin = classroom.school, classroom.school.serving
-    trainer = classroom.trainer("promoted")
+    lora = {"rank": 2, "alpha": 4} if kind == "lora" else None
+    trainer = classroom.trainer("trainer", training={"lora": lora})
     classroom.batch()
     assert trainer.run() == 0, trainer.said
-    (candidate,) = classroom.candidates()
     classroom.gate()
     (candidate,) = classroom.candidates()
-    assert candidate.status == "passed"
+    assert (candidate.kind, candidate.status) == (kind, "passed")
     school.promote(candidate)
     classroom.batch()
     assert trainer.run() == 0, trainer.said
@@ -124,6 +113,7 @@ def test_a_promoted_candidate_is_where_the_next_line_begins_with_its_optimizer_s
     assert again.weights_id == school.events("training.completed")[-1]["weights_id"]
     (other,) = school.events("candidate.submitted", candidate_id=again.weights_id)
     assert (other["base"], other["batches"]) == (candidate.candidate_id, [second["batch_id"]])
+    assert (other["kind"], other["foundation"]) == (kind, origin if kind == "lora" else None)
 
 
 def test_a_train_token_reads_what_proves_a_release_and_no_trial(classroom: Classroom) -> None:

@@ -18,6 +18,7 @@ ALLOWED_PROGRAMS = {
     "cd",
     "curl",
     "docker",
+    "docker/prepare.sh",
     "echo",
     "export",
     "git",

@@ -43,11 +43,12 @@ def tasks(path: Path, questions: list[str]) -> Path:
 
 def test_the_recipe_as_it_is_shipped_is_in_order(tmp_path: Path) -> None:
     problems = tasks(tmp_path / "problems.jsonl", [f"What is 1 + {n}?" for n in range(72)])
+    development = tasks(tmp_path / "development.jsonl", [f"What is 3 + {n}?" for n in range(9)])
     suite = tasks(tmp_path / "suite.jsonl", [f"What is 2 + {n}?" for n in range(100)])
     done = subprocess.run(
         [
             *(sys.executable, "-m", "trainer.recipe", "check"),
-            *("--problems", problems, "--suite", suite),
+            *("--problems", problems, "--development", development, "--suite", suite),
         ],
         cwd=REPOSITORY,
         capture_output=True,
@@ -92,7 +93,7 @@ def test_mistakes_in_the_other_files_are_found(tmp_path: Path) -> None:
         "memory of student-vllm",
         "memory of trainer",
         "problems",
-        "tasks of the gate",
+        "no question twice",
     }
     (recipe / "compose.yaml").unlink()
     assert [line.what for line in check(Given(recipe=recipe)).failed][:1] == ["compose files"]
@@ -159,9 +160,10 @@ def test_a_model_of_other_dimensions_is_found(tmp_path: Path) -> None:
 def test_a_gate_that_would_ask_what_was_taught_is_found(tmp_path: Path) -> None:
     stream = read_problems(tasks(tmp_path / "a", ["How many are 2 and 3?", "And 4?"]))
     other = read_problems(tasks(tmp_path / "b", ["Something else?"]))
-    assert apart(stream, other) == "2 problems, 1 tasks, none in both"
-    with pytest.raises(BadRequest, match="what the stream has taught: 0"):
-        apart(stream, read_problems(tasks(tmp_path / "c", ["how many  are 2 and 3?"])))
+    assert apart({"problems": stream, "gate tasks": other}) == "2 problems, 1 gate tasks"
+    again = read_problems(tasks(tmp_path / "c", ["how many  are 2 and 3?"]))
+    with pytest.raises(BadRequest, match="0 of the gate tasks is among the problems, too"):
+        apart({"problems": stream, "gate tasks": again})
     for bad in (["a", "A "], ["a", " "]):
         with pytest.raises(BadRequest):
             read_problems(tasks(tmp_path / "d", bad))

@@ -24,18 +24,15 @@ import anyio.to_thread
 import msgspec
 import structlog
 
-from reef_release.domain.reasons import Reason
-from reef_release.errors import BadRequest, Refused, SettingsError, Unavailable
-from trainer.engines.vllm.form import Form, differences, file_differences, form_of
-from trainer.engines.vllm.serving_copy import KEPT, copy_release, untie
+from reef_release.errors import BadRequest, SettingsError, Unavailable
+from trainer.engines.vllm.preparing import Prepared, prepare
 from trainer.engines.vllm.turnstile import Turnstile
 from trainer.engines.vllm.upstream import Started, VllmServer
-from trainer.engines.wire import LoadedAnswer, LoadedFoundation, LoadRequest
+from trainer.engines.wire import LoadedAnswer, LoadRequest
 
 __all__ = ["Serving", "VllmEngine"]
 
 _COPY = "load-"
-_ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 _log = structlog.get_logger(__name__)
 
 
@@ -48,15 +45,6 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """What vLLM says of its weights as long as they are these."""
     context_tokens: int
-
-
-class _Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """A load that needs nothing but vLLM."""
-
-    loaded: LoadedAnswer
-    full: Path
-    adapter: Path | None
-    full_files: Mapping[str, str]
 
 
 class VllmEngine:
@@ -146,7 +134,7 @@ class VllmEngine:
             started = await self._server.started()
             place = self._work / f"{_COPY}{secrets.token_hex(8)}"
             try:
-                prepared = await anyio.to_thread.run_sync(_prepare, asked, place, started)
+                prepared = await anyio.to_thread.run_sync(prepare, asked, place, started)
                 async with self._turnstile.swap(self._drain_s):
                     # Whatever happens to the caller: half a swap would be worse.
                     with anyio.CancelScope(shield=True):
@@ -156,7 +144,7 @@ class VllmEngine:
             _log.info("release loaded", release=asked.release_id, model=serving.model)
             return serving
 
-    async def _swap(self, prepared: _Prepared, started: Started) -> Serving:
+    async def _swap(self, prepared: Prepared, started: Started) -> Serving:
         await self.look()
         full, self._full, self._serving = self._full, None, None
         server, name, token = self._server, started.name, secrets.token_hex(8)
@@ -191,67 +179,3 @@ class VllmEngine:
         for directory in self._work.glob(f"{_COPY}*"):
             if directory not in keep:
                 shutil.rmtree(directory, ignore_errors=True)
-
-
-def _prepare(asked: LoadRequest, place: Path, started: Started) -> _Prepared:
-    """Copy the files of a load, and find out whether vLLM can serve them."""
-    below = asked.foundation
-    full, adapter = place / "full", None if below is None else place / "adapter"
-    try:
-        form = form_of(Path(started.directory))
-    except OSError as error:
-        raise Unavailable(
-            f"the directory that vLLM was started from cannot be read: {error}",
-            next_step="Start vLLM from a local directory that this process can read.",
-        ) from error
-    try:
-        for directory in (place, full) if adapter is None else (place, full, adapter):
-            directory.mkdir(mode=0o700)
-        full_files = copy_release(asked if below is None else below, full)
-        files = full_files if adapter is None else copy_release(asked, adapter)
-        untie(full)
-        reasons = differences(form, form_of(full))
-        if adapter is not None:
-            reasons += _adapter_reasons(form, adapter, started)
-    except OSError as error:
-        raise Unavailable(
-            f"{place} cannot be used: {error}", next_step="Free some disk."
-        ) from error
-    if reasons:
-        raise Refused(
-            "vLLM was started from another form of model than this",
-            reasons=reasons,
-            next_step=f"{KEPT} For another tokenizer, template or shape, restart vLLM from "
-            "an export of it (python -m trainer.engines.vllm export).",
-        )
-    return _Prepared(
-        loaded=LoadedAnswer(
-            release_id=asked.release_id,
-            files=files,
-            foundation=None
-            if below is None
-            else LoadedFoundation(release_id=below.release_id, files=full_files),
-        ),
-        full=full,
-        adapter=adapter,
-        full_files=full_files,
-    )
-
-
-def _adapter_reasons(form: Form, adapter: Path, started: Started) -> list[Reason]:
-    reasons = [
-        Reason(code="file-missing", message=f"the release needs {name}", where=name)
-        for name in _ADAPTER_FILES
-        if not (adapter / name).exists()
-    ]
-    if reasons:
-        return reasons
-    # What lies beside an adapter would stand in place of the foundation's; vLLM cannot do that.
-    files = form_of(adapter).files
-    del files[_ADAPTER_FILES[0]]
-    reasons += file_differences(form, files, complete=False)
-    if not started.takes_adapters:
-        reasons.append(
-            Reason(code="vllm-options", message="vLLM runs without --enable-lora", where="")
-        )
-    return reasons

@@ -16,6 +16,7 @@ import msgspec
 
 from reef_release.domain.reasons import Reason
 from reef_release.errors import BadRequest, NotFound, ReefError, Refused, Unavailable
+from trainer.engines.vllm.answers import Cards, Info, Reset, Scores, Version
 
 __all__ = ["Started", "VllmServer", "problem_of", "unreachable"]
 
@@ -24,58 +25,6 @@ _SHORT_S = 30.0
 _SWAP_S = 900.0
 _REPLY_S = 3600.0
 _RESTART = "Look at vLLM's log and restart it; then load a release again."
-
-
-class _Card(msgspec.Struct):
-    id: str
-    root: str
-    parent: str | None = None
-
-
-class _Cards(msgspec.Struct):
-    data: list[_Card]
-
-
-class _ModelConfig(msgspec.Struct):
-    tokenizer: str
-    max_model_len: int
-    logprobs_mode: str
-    trust_remote_code: bool
-    hf_overrides: Any = None
-
-
-class _ParallelConfig(msgspec.Struct):
-    data_parallel_size: int
-
-
-class _Config(msgspec.Struct):
-    model_config: _ModelConfig
-    parallel_config: _ParallelConfig
-    lora_config: dict[str, Any] | None = None
-
-
-class _Info(msgspec.Struct):
-    vllm_config: _Config
-
-
-class _Reset(msgspec.Struct):
-    success: bool
-
-
-class _Version(msgspec.Struct):
-    weight_version: str
-
-
-class _Prompt(msgspec.Struct):
-    logprob: float
-
-
-class _Scored(msgspec.Struct):
-    prompt_logprobs: list[dict[str, _Prompt] | None]
-
-
-class _Scores(msgspec.Struct):
-    choices: list[_Scored]
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,9 +61,9 @@ class VllmServer:
     async def started(self) -> Started:
         """How it was started. Raises ``Refused`` when log-probabilities or weights would be
         others than those that a release stands for."""
-        cards = (await self._json("GET", "/v1/models", _Cards)).data
+        cards = (await self._json("GET", "/v1/models", Cards)).data
         base = [card for card in cards if card.parent is None]
-        info = await self._json("GET", "/server_info?config_format=json", _Info, wait_s=_SWAP_S)
+        info = await self._json("GET", "/server_info?config_format=json", Info, wait_s=_SWAP_S)
         config = info.vllm_config
         model = config.model_config
         wrong = {
@@ -166,7 +115,7 @@ class VllmServer:
 
     async def forget_prefixes(self) -> None:
         """Drop what was computed from other weights for prompts that may come again."""
-        if not (await self._json("POST", "/reset_prefix_cache", _Reset)).success:
+        if not (await self._json("POST", "/reset_prefix_cache", Reset)).success:
             raise Unavailable("vLLM did not drop its prefix cache", next_step=_RESTART)
 
     async def set_version(self, version: str) -> None:
@@ -175,7 +124,7 @@ class VllmServer:
 
     async def version(self) -> str:
         """The name that ``set_version`` gave."""
-        return (await self._json("GET", "/weight_info", _Version)).weight_version
+        return (await self._json("GET", "/weight_info", Version)).weight_version
 
     async def score(self, model: str, token_ids: Sequence[int], first: int) -> list[float]:
         """Log-probability at temperature 1 of each token from the place ``first`` on, in nats."""
@@ -186,7 +135,7 @@ class VllmServer:
             "temperature": 0.0,
             "prompt_logprobs": 0,
         }
-        answer = await self._json("POST", "/v1/completions", _Scores, body, wait_s=_REPLY_S)
+        answer = await self._json("POST", "/v1/completions", Scores, body, wait_s=_REPLY_S)
         entries = answer.choices[0].prompt_logprobs if len(answer.choices) == 1 else []
         scores = [
             entry[str(token)].logprob

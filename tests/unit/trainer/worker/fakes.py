@@ -201,6 +201,7 @@ class FakeTrain:
     calls: list[dict[str, Any]] = field(default_factory=list)
     outcome: Callable[[], Outcome] | None = None
     skipped: str = ""
+    moves_nothing: bool = False
 
     def __call__(self, batch: BatchAssignment, *, out: Path, **given: Any) -> Outcome:
         weights = {path.name: path.read_bytes() for path in sorted(given["weights"].iterdir())}
@@ -217,6 +218,9 @@ class FakeTrain:
         (out / "weights" / "config.json").write_bytes(b"{}")
         number = int(digest[:4], 16)
         (out / "weights" / "model.safetensors").write_bytes(safetensors(number))
+        if self.moves_nothing:
+            for name, data in weights.items():
+                (out / "weights" / name).write_bytes(data)
         found = Trained(
             weights_id=release_id(out / "weights"),
             steps=(record, second),

@@ -13,12 +13,8 @@ from trainer.engines.protocol import Sampling
 from trainer.engines.weights import ModelFiles
 from trainer.tiny.problems import draw_many, export
 from trainer.tiny.shipped import BETTER, ORIGIN
-from trainer.worker.screening import (
-    Development,
-    Screener,
-    is_worth_a_gate,
-    read_development,
-)
+from trainer.worker.development import Development, read_development
+from trainer.worker.screening import Screener, is_worth_a_gate
 from trainer.worker.settings import ScreeningSettings
 
 ALL = ("answer@1", "work_steps@1", "style@1")

@@ -53,6 +53,7 @@ def test_a_directory_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
     with pytest.raises(SettingsError, match="others can read"):
         StateDirectory(tmp_path / "open")
+    assert list((tmp_path / "open").iterdir()) == []
 
 
 def test_what_was_written_is_read_by_the_next(directory: StateDirectory) -> None:

@@ -163,6 +163,19 @@ def test_what_is_below_the_rate_or_loses_answers_is_trained_on(school: Class) ->
     assert len(school.world.scenario.candidates[school.candidate].submitted.batches) == 3
 
 
+def test_weights_that_did_not_move_are_no_candidate_and_the_line_goes_on(school: Class) -> None:
+    school.train.moves_nothing = True
+    for _ in range(2):
+        school.traffic.form()
+    school.run()
+    assert "candidate.submitted" not in school.client.posts
+    assert steps_of(school) == [1, 2, 3, 4]
+    school.train.moves_nothing = False
+    school.traffic.form()
+    school.run()
+    assert len(school.world.scenario.candidates[school.candidate].submitted.batches) == 3
+
+
 def test_without_a_rate_nothing_is_submitted(school: Class) -> None:
     school.settings = {}
     for _ in range(2):
