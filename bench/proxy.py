@@ -3,8 +3,9 @@
 The service runs as `reef-release serve` does, on an embedded PostgreSQL with fsync on, and
 records every call. The upstream is a script in a process of its own: a streamed reply has 64
 tokens with their ids and log-probabilities, the first after 20 ms, then one every 5 ms; a whole
-one comes after 50 ms. The same caller, on keep-alive connections, asks the upstream directly and
-through the proxy in turns, in the same run.
+one comes after 50 ms. The same callers, on keep-alive connections, ask the upstream directly and
+through the proxy in turns, in the same run; each pauses for up to 50 ms before a call, so that
+calls do not come in step.
 
 first    from sending the call to the first token
 whole    from sending the call to the end of the answer, which the record has reached the disk by
@@ -18,6 +19,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -37,6 +39,7 @@ from tests.integration.api.story import SCENARIO, Site, until
 
 _TOKENS = 64
 _FIRST_S, _NEXT_S, _WHOLE_S = 0.020, 0.005, 0.050
+_PAUSE_S = 0.050
 _CONCURRENCY = (1, 16)
 
 
@@ -127,6 +130,7 @@ async def ask(port: int, head: str, stream: bool, calls: int) -> list[tuple[floa
     ).encode() + body
     times = []
     for _ in range(calls):
+        await asyncio.sleep(random.uniform(0, _PAUSE_S))
         start = time.perf_counter()
         writer.write(request)
         answer = await reader.readuntil(b"\r\n\r\n")

@@ -23,8 +23,15 @@ from judge.voting import ask, identity_of
 from reef_release.client.errors import BadAnswer
 from reef_release.client.lease import Heartbeat, LeaseLost
 from reef_release.client.transport import Retry
-from reef_release.errors import Conflict, NotFound, ReefError, SettingsError, Unavailable
-from reef_release.wire import JudgeIdentity, JudgeProbe, JudgmentRequest, TurnAssignment
+from reef_release.errors import (
+    Conflict,
+    NotFound,
+    ReefError,
+    Refused,
+    SettingsError,
+    Unavailable,
+)
+from reef_release.wire import JudgeIdentity, JudgeProbe, JudgmentRequest, TurnAssignment, Vote
 
 __all__ = ["JudgeWorker", "JudgeWorkerConfig", "TurnService"]
 
@@ -157,8 +164,8 @@ class JudgeWorker:
                     judgment = self._failed(turn, error)
                 lease.check()
                 self._post(scenario, turn, judgment)
-        except (Conflict, NotFound) as error:
-            # Lost, or judged by others: whatever is recorded stands.
+        except (Conflict, NotFound, Refused) as error:
+            # Lost, judged by others, or taken back by its user: whatever is recorded stands.
             if self._left == turn.turn_id:
                 raise
             self._left = turn.turn_id
@@ -179,11 +186,22 @@ class JudgeWorker:
             return self._failed(turn, error)
         valid = sum(vote.valid for vote in votes)
         _log.info("turn judged", turn=turn.turn_id, votes=len(votes), valid=valid)
-        return JudgmentRequest(lease_id=turn.lease_id, judge=self._identity(), votes=votes)
+        return self._request(turn, votes=votes)
 
     def _failed(self, turn: TurnAssignment, error: ReefError) -> JudgmentRequest:
         _log.warning("turn not judged", turn=turn.turn_id, why=error.detail)
-        return JudgmentRequest(lease_id=turn.lease_id, judge=self._identity(), error=error.detail)
+        return self._request(turn, error=error.detail)
+
+    def _request(
+        self, turn: TurnAssignment, *, votes: Sequence[Vote] = (), error: str | None = None
+    ) -> JudgmentRequest:
+        return JudgmentRequest(
+            lease_id=turn.lease_id,
+            judge=self._identity(),
+            votes=list(votes),
+            error=error,
+            next_id=turn.next_id,
+        )
 
     def _identity(self) -> JudgeIdentity:
         return identity_of(self._backend, self._config.votes)

@@ -376,7 +376,8 @@ class TurnAssignment(_View, frozen=True, kw_only=True):
     """A completed turn to judge: request, reply, next state, and the earlier replies.
 
     `index` is the number of `reply` among the session's replies; 0 means one more than the
-    highest of `earlier`, which is right unless the reply just before was erased.
+    highest of `earlier`, which is right unless the reply just before was erased. `next_id` is the
+    call that brought the next state.
     """
 
     scenario: str
@@ -389,6 +390,7 @@ class TurnAssignment(_View, frozen=True, kw_only=True):
     next_state: NextState
     earlier: list[Message]
     index: int = 0
+    next_id: str = ""
 
 
 class Vote(_Request, frozen=True, kw_only=True):
@@ -416,12 +418,16 @@ class JudgeIdentity(_Request, frozen=True, kw_only=True):
 
 
 class JudgmentRequest(_Request, frozen=True, kw_only=True):
-    """All votes on one turn, or the error that prevented them (an outage is no verdict)."""
+    """All votes on one turn, or the error that prevented them (an outage is no verdict).
+
+    `next_id` is that of the assignment: votes on a reaction that was taken back are refused.
+    """
 
     lease_id: str
     judge: JudgeIdentity
     votes: list[Vote] = []
     error: str | None = None
+    next_id: str = ""
 
 
 class JudgeProbe(_Request, frozen=True, kw_only=True):

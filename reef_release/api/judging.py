@@ -87,7 +87,8 @@ async def post_judgment(
     """Record all votes on a turn, or the error that prevented them.
 
     The same votes again get the first result. Raises `NotFound`, `BadRequest`, `Refused`, and
-    `Conflict` when other votes are recorded.
+    `Conflict` when other votes are recorded, or when the votes are on a reaction that was taken
+    back.
     """
     turn = scenario.traffic.turns.get(turn_id)
     if turn is None:
@@ -99,6 +100,12 @@ async def post_judgment(
         )
     if turn.judged is not None:
         return await _judged_before(service, turn, request)
+    if request.next_id and not _stands(scenario, turn, request.next_id):
+        service.leases.release(_subject(scenario, turn_id))
+        raise Conflict(
+            f"The user took the reaction to turn {turn_id} back and reacted otherwise.",
+            next_step="Claim the turn again; it comes with the reaction that stands.",
+        )
     judge = _record(request.judge)
     if request.error is not None:
         # Under the lease's own id: an answer that was lost must not count as two failures.
@@ -163,6 +170,17 @@ def _subject(scenario: Scenario, turn_id: str) -> str:
     return f"turn/{scenario.name}/{turn_id}"
 
 
+def _stands(scenario: Scenario, turn: Turn, next_id: str) -> bool:
+    """Whether the turn's next state is what that call brought; a repeated request brings it too."""
+    turns = scenario.traffic.turns
+    following = turns.get(turn.next_id or "")
+    while following is not None and following.turn_id != next_id:
+        if following.kind not in ("retry", "regeneration"):
+            return False
+        following = turns.get(following.replaces or "")
+    return following is not None
+
+
 def _not_before(turn: Turn, first_delay_s: float) -> datetime:
     if turn.failed_at is None:
         return datetime.min.replace(tzinfo=UTC)
@@ -195,6 +213,7 @@ async def _assignment(
         next_state=NextState(role=role, messages=news),
         earlier=await _earlier(service, before),
         index=len(before) + 1,
+        next_id=following.turn_id,
     )
 
 

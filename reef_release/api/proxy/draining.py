@@ -16,7 +16,8 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 import structlog
 
-from reef_release.api.proxy.spool import Spool, Waiting
+from reef_release.api.proxy.spool import Spool
+from reef_release.api.proxy.waiting import Waiting
 from reef_release.api.recording import Prepared, append, prepare
 from reef_release.api.service import Service
 from reef_release.errors import Conflict, ReefError, Unavailable

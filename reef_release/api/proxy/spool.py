@@ -20,45 +20,17 @@ from typing import Any, ParamSpec, TypeVar
 
 import structlog
 
-from reef_release.api.proxy.directories import SpoolDirectory, abandoned, own_directory
-from reef_release.api.proxy.journal import Damaged, Journal, Kind, Place
+from reef_release.api.proxy.directories import abandoned, own_directory
+from reef_release.api.proxy.journal import Damaged, Journal
 from reef_release.api.proxy.set_aside import SetAside
+from reef_release.api.proxy.waiting import Source, Waiting
 
-__all__ = ["Spool", "Waiting"]
+__all__ = ["Spool"]
 
 _HELD_BYTES = 64 * 1024 * 1024
 _log = structlog.get_logger(__name__)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Waiting:
-    """A call that is to be appended to the log; `since_s` is Unix time.
-
-    It stands at `place`, or, if that could not be written, is all here as `held`.
-    """
-
-    call_id: str
-    kind: Kind
-    since_s: float
-    source: _Source | None = None
-    place: Place | None = None
-    held: bytes = b""
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.held) if self.place is None else self.place.size_bytes
-
-
-@dataclass(eq=False, kw_only=True)
-class _Source:
-    """A journal that calls are read from; one that was taken over ends with its last call."""
-
-    directory: SpoolDirectory
-    journal: Journal
-    left: int = 0
-    taken_over: bool = False
 
 
 @dataclass(eq=False)
@@ -67,7 +39,7 @@ class Spool:
 
     root: Path
     set_aside: SetAside
-    _own: _Source
+    _own: Source
     waiting: deque[Waiting] = field(default_factory=deque)
     """What is to be appended, in order; the drainer takes it from the left."""
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
@@ -86,7 +58,7 @@ class Spool:
     async def open(cls, root: Path) -> AsyncIterator[Spool]:
         """The spool of this process under *root*. Raises `SettingsError`."""
         directory = await asyncio.to_thread(own_directory, root)
-        own = _Source(directory=directory, journal=Journal(directory.path))
+        own = Source(directory=directory, journal=Journal(directory.path))
         spool = cls(root, await asyncio.to_thread(SetAside, root), own)
         await spool.take_over()
         try:
@@ -137,7 +109,7 @@ class Spool:
 
     async def read(self, entries: Sequence[Waiting]) -> list[bytes]:
         """What was noted of each. Raises `OSError`."""
-        return await self._on(self._writer, lambda: [_content(entry) for entry in entries])
+        return await self._on(self._writer, lambda: [entry.content() for entry in entries])
 
     async def settle(self, entries: Sequence[Waiting]) -> None:
         """These are in the log, or set aside: forget them."""
@@ -163,7 +135,7 @@ class Spool:
     def _recover(self) -> list[Waiting]:
         taken: list[Waiting] = []
         for directory in abandoned(self.root):
-            source = _Source(directory=directory, journal=Journal(directory.path), taken_over=True)
+            source = Source(directory=directory, journal=Journal(directory.path), taken_over=True)
             for found in source.journal.recover():
                 if isinstance(found, Damaged):
                     self.set_aside.keep_line(found)
@@ -180,7 +152,7 @@ class Spool:
                     )
                 )
             if not source.left:
-                _end_source(source)
+                source.end()
         return taken
 
     def _forget(self, entries: Sequence[Waiting]) -> None:
@@ -192,7 +164,7 @@ class Spool:
             source.journal.done(entry.place)
             source.left -= 1
             if source.taken_over and not source.left:
-                _end_source(source)
+                source.end()
 
     async def _begin(self, call_id: str, content: bytes) -> None:
         try:
@@ -260,15 +232,4 @@ class Spool:
     def _close_sources(self) -> None:
         for source in {entry.source for entry in self.waiting} | {self._own}:
             if source is not None:
-                _end_source(source)
-
-
-def _content(entry: Waiting) -> bytes:
-    if entry.source is None or entry.place is None:
-        return entry.held
-    return entry.source.journal.read(entry.place)
-
-
-def _end_source(source: _Source) -> None:
-    source.journal.close()
-    source.directory.release()
+                source.end()

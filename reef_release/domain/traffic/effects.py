@@ -69,6 +69,24 @@ def _judgeable(traffic: Traffic, turn: Turn) -> None:
         traffic.to_judge.pop(turn.turn_id, None)
 
 
+def _react(followed: Turn, turn: Turn) -> None:
+    """Let *turn* bring the reaction to a reply; the last one stands, until it was judged."""
+    if followed.judged is None:
+        followed.next_id = turn.turn_id
+
+
+def _stand_again(traffic: Traffic, turn: Turn) -> None:
+    """A reply that is continued was kept, also if another one was asked for in between."""
+    superseded = traffic.sessions[turn.session_id or ""].superseded
+    if not superseded:
+        return
+    for before in traffic.ancestors(turn):
+        if before.turn_id in superseded:
+            superseded.remove(before.turn_id)
+            before.superseded_by = None
+            _judgeable(traffic, before)
+
+
 def _turn_bound(state: State, _checks: Checks, envelope: Envelope, data: tv.TurnBound) -> None:
     traffic = _traffic(state, envelope)
     turn = traffic.turns[data.interaction_id]
@@ -78,9 +96,9 @@ def _turn_bound(state: State, _checks: Checks, envelope: Envelope, data: tv.Turn
     turn.method = data.method
     turn.replaces = data.replaces
     followed = traffic.turns[data.follows]
-    if followed.judged is None:
-        followed.next_id = turn.turn_id
+    _react(followed, turn)
     _judgeable(traffic, followed)
+    _stand_again(traffic, turn)
     traffic.unbound_run.clear()
     traffic.recovered = True
 
@@ -95,7 +113,11 @@ def _turn_unbound(state: State, _checks: Checks, envelope: Envelope, data: tv.Tu
     if data.replaces is not None:
         replaced = traffic.turns[data.replaces]
         replaced.superseded_by = turn.turn_id
+        traffic.sessions[replaced.session_id or data.session_id].superseded.add(data.replaces)
         _judgeable(traffic, replaced)
+        followed = traffic.before(turn) if data.kind == "regeneration" else None
+        if followed is not None and followed.next_id == data.replaces:
+            _react(followed, turn)
     if data.kind == "main":
         traffic.unbound_run[data.reason] += 1
 

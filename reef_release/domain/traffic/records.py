@@ -93,6 +93,8 @@ class Session:
     session_id: str
     last_at: str
     calls: list[str] = field(default_factory=list)
+    superseded: set[str] = field(default_factory=set)
+    """Turns in whose place another one came, and that nobody continued since."""
     expired: bool = False
 
 
@@ -128,12 +130,13 @@ class Traffic:
     def ancestors(self, turn: Turn) -> Iterator[Turn]:
         """The turns before *turn* in its conversation, newest first."""
         seen = {turn.turn_id}
-        while (before := self._before(turn)) is not None and before.turn_id not in seen:
+        while (before := self.before(turn)) is not None and before.turn_id not in seen:
             seen.add(before.turn_id)
             yield before
             turn = before
 
-    def _before(self, turn: Turn) -> Turn | None:
+    def before(self, turn: Turn) -> Turn | None:
+        """The turn to whose reply this one, or the one in whose place it came, reacts."""
         seen = {turn.turn_id}
         while turn.follows is None:
             # What took another turn's place continues what that one continued.

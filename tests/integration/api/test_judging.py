@@ -18,6 +18,7 @@ from tests.integration.api.traffic import (
     interaction,
     judge,
     signal,
+    turns_of,
     vote,
 )
 
@@ -177,6 +178,45 @@ async def test_a_failure_whose_answer_was_lost_counts_once_and_a_success_after_i
 async def test_after_a_failure_a_turn_is_not_handed_out_at_once(story: Story) -> None:
     await conversation(story)
     await judge(story, await claim_turn(story), error="away")
+    assert await claim_turn(story) is None
+
+
+async def test_votes_on_a_reaction_that_was_taken_back_do_not_count(story: Story) -> None:
+    """While the judge thinks, the user goes back and writes something else."""
+    agent = await conversation(story)
+    turn = await claim_turn(story)
+    agent.messages = agent.messages[:-2]
+    other = await agent.say("No, with the steps.", "Here they are, one by one.")
+    await correlated(story, 3)
+    with pytest.raises(Problem) as problem:
+        await judge(story, turn, vote(1, 1), next_id=turn["next_id"])
+    assert problem.value.status == 409
+    again = await claim_turn(story)
+    assert (again["turn_id"], again["next_id"]) == (turn["turn_id"], other)
+    assert again["next_state"]["messages"][-1]["content"] == "No, with the steps."
+    agent.messages.pop()
+    await agent.record([], "Here they are: first this, then that.")
+    await correlated(story, 4)
+    await judge(story, again, vote(-1, 1), next_id=again["next_id"])
+    assert len(await story.events(type="turn.judged")) == 1
+
+
+async def test_a_reply_that_was_regenerated_and_continued_all_the_same_is_judged(
+    story: Story,
+) -> None:
+    agent = await conversation(story)
+    await judge(story, await claim_turn(story), vote(1, 1))
+    kept = agent.messages.pop()
+    other = await agent.record([], "Or this is what it gives.")
+    await correlated(story, 3)
+    shown = (await turns_of(story, agent.receipts[0]))[1]
+    assert shown["superseded_by"] == other
+    agent.messages[-1] = kept
+    await agent.say("Thanks, the first one is better.", "You are welcome.")
+    await correlated(story, 4)
+    turn = await claim_turn(story)
+    assert turn["turn_id"] == agent.receipts[1]
+    await judge(story, turn, vote(1, 2))
     assert await claim_turn(story) is None
 
 

@@ -136,6 +136,48 @@ def test_a_regenerated_turn_is_not_judged_and_its_successor_keeps_the_numbers(
     world.append(judged("d", about=2, target="d"))
 
 
+def test_the_reaction_that_stands_is_judged_and_a_judged_one_stays(
+    world: World, traffic: Traffic
+) -> None:
+    """The user takes back what was said to `a` and says something else; then `d` is retried."""
+    world.append(recorded("d"))
+    world.append(bound("d", "a", replaces="b"))
+    assert traffic.turns["a"].next_id == "d"
+    world.append(recorded("e"))
+    world.append(unbound("e", session="a", kind="regeneration", reason="retry", replaces="d"))
+    assert traffic.turns["a"].next_id == "e"
+    world.append(recorded("f"))
+    world.append(unbound("f", session="a", kind="regeneration", reason="retry", replaces="e"))
+    assert traffic.turns["a"].next_id == "f"
+    world.append(judged("a"))
+    world.append(recorded("g"))
+    world.append(bound("g", "a", replaces="f"))
+    world.append(recorded("h"))
+    world.append(unbound("h", session="a", kind="regeneration", reason="retry", replaces="f"))
+    assert traffic.turns["a"].next_id == "f"
+    assert "a" not in traffic.to_judge
+    assert world.attack(judged("a", score=1)) == ["judged"]
+
+
+def test_a_reply_that_was_regenerated_and_is_continued_all_the_same_is_judged(
+    world: World, traffic: Traffic
+) -> None:
+    """Another answer than `b` is asked for, but the user goes on from `b`, or from `c` below it."""
+    for number, continued in enumerate(("b", "c")):
+        other, after = f"other{number}", f"after{number}"
+        world.append(recorded(other))
+        world.append(unbound(other, session="a", kind="regeneration", reason="retry", replaces="b"))
+        assert "b" not in traffic.to_judge
+        world.append(recorded(after))
+        world.append(bound(after, continued))
+        assert traffic.turns["b"].superseded_by is None
+        assert "b" in traffic.to_judge
+        world.append(recorded(f"{after}x"))
+        world.append(bound(f"{after}x", after))
+    world.append(judged("b", about=2, target="b"))
+    assert world.attack(judged("b", about=2, target="b")) == ["judged"]
+
+
 def test_a_neutral_judgment_or_one_about_no_reply_leaves_no_sample(
     world: World, traffic: Traffic
 ) -> None:
