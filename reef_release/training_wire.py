@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from reef_release.domain.traffic.training_events import Failure, SkippedSample
+from reef_release.domain.traffic.training_events import Failure, Screening, SkippedSample
 
 __all__ = [
     "BatchView",
@@ -58,7 +58,8 @@ class StepData(_Request, frozen=True, kw_only=True):
 class CompletedData(_Request, frozen=True, kw_only=True):
     """The batch is trained in `steps` steps; `weights_id` is what the result would be submitted as.
 
-    `skipped` names samples that no step was made of, by their turn.
+    `skipped` names samples that no step was made of, by their turn; `screening` says how the
+    result did on development tasks, and whether a candidate follows.
     """
 
     batch_id: str
@@ -66,6 +67,7 @@ class CompletedData(_Request, frozen=True, kw_only=True):
     weights_id: str
     steps: int
     skipped: list[SkippedSample] = []
+    screening: Screening | None = None
 
 
 class FailedData(_Request, frozen=True, kw_only=True):
@@ -113,13 +115,15 @@ class BatchView(_View, frozen=True, kw_only=True):
     weights_id: str | None
     failures: int
     used_in: str | None
+    screening: Screening | None
 
 
 class LineView(_View, frozen=True, kw_only=True):
     """A line: the release it began at, its trained batches, and the weights they came to.
 
-    `training` is the batch in training. `over` says why nothing more is trained in it: its
-    candidate failed, its base is served no more, or it was given up; None while it goes on.
+    `training` is the batch in training, `screening` that of the last trained one. `over` says why
+    nothing more is trained in it: its candidate failed, its base is served no more, or it was
+    given up; None while it goes on.
     """
 
     line: str
@@ -130,6 +134,7 @@ class LineView(_View, frozen=True, kw_only=True):
     batches: list[str]
     candidates: list[str]
     training: str | None
+    screening: Screening | None
     over: str | None
 
 

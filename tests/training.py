@@ -108,6 +108,7 @@ class Trainer:
             "weights_id": self.weights(len(self.line.batches) + 1),
             "steps": attempt.steps if attempt else 0,
             "skipped": [],
+            "screening": None,
         }
         return ev.TrainingCompleted(**(fields | changes))
 

@@ -128,7 +128,11 @@ def _event(batch_id: str, request: TrainingRequest) -> TrainingEvent:
             return ev.TrainingStep(**place, step=data.step, epoch=data.epoch, metrics=metrics)
         case CompletedData():
             return ev.TrainingCompleted(
-                **place, weights_id=data.weights_id, steps=data.steps, skipped=data.skipped
+                **place,
+                weights_id=data.weights_id,
+                steps=data.steps,
+                skipped=data.skipped,
+                screening=data.screening,
             )
         case FailedData():
             detail = data.detail[:_DETAIL_CHARACTERS]

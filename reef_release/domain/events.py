@@ -72,6 +72,7 @@ from reef_release.domain.traffic.events import (
 )
 from reef_release.domain.traffic.training_events import (
     TRAINING_EVENTS,
+    Screening,
     SkippedSample,
     TrainingCompleted,
     TrainingFailed,
@@ -124,6 +125,7 @@ __all__ = [
     "ScenarioCreated",
     "ScenarioHeld",
     "ScenarioResumed",
+    "Screening",
     "SessionExpired",
     "SignalAlarmCleared",
     "SignalAlarmRaised",

@@ -7,12 +7,14 @@ candidate however often it is sent. Only the log says what became of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
 
 from reef_release.artifacts.collector import collect
+from reef_release.domain.traffic.training_events import Screening
 from reef_release.errors import Conflict, NotFound, Refused, SettingsError
 from reef_release.wire import CandidateManifest
 from trainer.engines.protocol import Sampling
@@ -47,63 +49,53 @@ class Candidates:
         self._settings = settings
         self._screen = screen
 
-    def look_at(self, line: Line, serving: Release, origin: Release) -> None:
-        """Screen the line's weights, and submit them if they are worth a gate."""
-        screening = self._settings.screening
-        screened = msgspec.structs.replace(line, screened=line.weights_id)
-        if screening.submit_pass_rate is None or self._screen is None:
-            self._desk.save(line=screened)
-            return
-        if line.weights_id == line.base:
-            # In short numbers a small step may be lost; the optimizer's state still has it.
-            _log.info("the weights are still those of the release served", line=line.line)
-            self._desk.save(line=screened)
-            return
-        assert line.result is not None, "a line with batches has weights"
-        weights = self._desk.directory.result(line.result) / WEIGHTS
+    def screening(
+        self, weights_id: str, weights: Path, *, serving: Release, origin: Release
+    ) -> Screening | None:
+        """How *weights* do beside the release served, and whether they are worth a gate.
+
+        None without development tasks. Raises `Refused` when the weights make no model.
+        """
+        if self._screen is None:
+            return None
         policy = self._desk.client.scenario(self._desk.config.scenario).policy["generation"]
         sampling = Sampling(
             temperature=float(policy["temperature"]), max_new_tokens=policy["max_new_tokens"]
         )
-        lora = self._settings.training.lora is not None
-        below = _model(origin) if lora else None
-        try:
-            new = self._screen(
-                ModelFiles(directory=weights, release_id=line.weights_id), below, sampling
-            )
-        except Refused as error:
-            _log.error("the line's weights make no model", why=str(error))
-            self._desk.give_up(line, "its weights make no model")
-            return
+        below = None if self._settings.training.lora is None else _model(origin)
+        new = self._screen(ModelFiles(directory=weights, release_id=weights_id), below, sampling)
         now = self._screen(
             _model(serving), below if serving.foundation is not None else None, sampling
         )
-        worth = is_worth_a_gate(new, now, screening)
-        _log.info(
-            "screened",
-            weights=line.weights_id,
-            pass_rate=new.pass_rate,
-            right_rate=new.right_rate,
-            serving_pass_rate=now.pass_rate,
-            serving_right_rate=now.right_rate,
-            submitted=worth,
+        # In short numbers a small step may be lost; the optimizer's state still has it.
+        moved = weights_id != serving.release_id
+        found = Screening(
+            tasks=new.count,
+            passed=new.passed,
+            right=new.right,
+            base_right=now.right,
+            submits=moved and is_worth_a_gate(new, now, self._settings.screening),
         )
-        if not worth:
-            self._desk.save(line=screened)
-            return
+        _log.info("screened", weights=weights_id, cut=new.cut, **msgspec.structs.asdict(found))
+        return found
+
+    def submission(self, line: Line, screening: Screening, origin: Release) -> Submission:
+        """The candidate that *line* came to."""
+        assert line.result is not None, "a line with batches has weights"
         metrics: dict[str, Any] = {
             **{f"last_batch.{name}": value for name, value in line.metrics.items()},
-            "development.tasks": new.count,
-            "development.pass_rate": new.pass_rate,
-            "development.right_rate": new.right_rate,
-            "development.cut": new.cut,
-            "serving.pass_rate": now.pass_rate,
-            "serving.right_rate": now.right_rate,
+            "development.tasks": screening.tasks,
+            "development.pass_rate": screening.passed / screening.tasks,
+            "development.right_rate": screening.right / screening.tasks,
+            "serving.right_rate": screening.base_right / screening.tasks,
             "line.steps": line.steps,
             "line.batches": len(line.batches),
         }
+        lora = self._settings.training.lora is not None
         manifest = CandidateManifest(
-            files=[file.entry for file in collect(weights)],
+            files=[
+                file.entry for file in collect(self._desk.directory.result(line.result) / WEIGHTS)
+            ],
             channel=self._desk.config.channel,
             kind="lora" if lora else "full",
             foundation=origin.release_id if lora else None,
@@ -114,9 +106,7 @@ class Candidates:
             metrics=metrics,
             seed=line.seed,
         )
-        self._desk.save(
-            line=screened, submission=Submission(candidate_id=line.weights_id, manifest=manifest)
-        )
+        return Submission(candidate_id=line.weights_id, manifest=manifest)
 
     def follow(self, submission: Submission) -> bool:
         """Send a candidate, or see what became of it; False while that is open."""

@@ -19,18 +19,18 @@ import structlog
 from reef_release.client import ReefClient
 from reef_release.client.lease import Heartbeat
 from reef_release.domain.canonical import sha256_hex
-from reef_release.domain.traffic.training_events import SkippedSample
+from reef_release.domain.traffic.training_events import Screening, SkippedSample
 from reef_release.errors import BadRequest, Conflict, NotFound, ReefError, Refused, Unavailable
 from reef_release.traffic_wire import BatchAssignment
 from reef_release.training_wire import CompletedData, FailedData, StartedData, StepData
-from trainer.learning.batch import Outcome, StepRecord, Stopped, Trained
+from trainer.learning.batch import WEIGHTS, Outcome, StepRecord, Stopped, Trained
 from trainer.learning.settings import TrainingSettings, settings_text
 from trainer.learning.watches import StepStopped
 from trainer.learning.weights import release_id
 from trainer.worker.releases import Release
 from trainer.worker.state import Job, StateDirectory, sync_tree
 
-__all__ = ["Dropped", "JobRun", "Train", "new_job"]
+__all__ = ["Dropped", "Grade", "JobRun", "Train", "new_job"]
 
 _BEATS_PER_LEASE = 3
 _DETAIL_CHARACTERS = 1000
@@ -53,6 +53,10 @@ class Train(Protocol):
         serving: Path | None,
         on_step: Callable[[StepRecord], None],
     ) -> Outcome: ...
+
+
+Grade = Callable[[str, Path], Screening | None]
+"""How the weights of that id in a directory do. Raises `Refused` if they make no model."""
 
 
 class Dropped(Exception):
@@ -110,14 +114,15 @@ class JobRun:
     def run(
         self,
         train: Train,
+        grade: Grade,
         *,
         weights: Path,
         state: Path | None,
         origin: Path,
         sampler: Release,
         first_step: int,
-    ) -> Trained | None:
-        """Train and record; None when the training was stopped and that is recorded.
+    ) -> tuple[Trained, Screening | None] | None:
+        """Train, grade and record; None when the training was stopped and that is recorded.
 
         `first_step` are the steps of the line before, and `sampler` is the release that the batch
         is of. Raises `Dropped` when the log refuses the job, and what
@@ -147,7 +152,7 @@ class JobRun:
                 else:
                     self._pending = list(outcome.steps)
                 if isinstance(outcome, Trained):
-                    return self._completed(outcome)
+                    return self._completed(outcome, grade)
                 self._failed(outcome.reason, outcome.detail)
                 return None
             except (Conflict, NotFound, Refused) as error:
@@ -233,12 +238,18 @@ class JobRun:
             )
             del self._pending[0]
 
-    def _completed(self, outcome: Trained) -> Trained | None:
+    def _completed(self, outcome: Trained, grade: Grade) -> tuple[Trained, Screening | None] | None:
         try:
             self._post_steps()
         except BadRequest as error:
             self._pending.clear()
             self._failed("non-finite", error.detail)
+            return None
+        weights = self._directory.result(self._job.result) / WEIGHTS
+        try:
+            screening = grade(outcome.weights_id, weights)
+        except Refused as error:
+            self._failed("error", f"The weights make no model: {error.detail}")
             return None
         self._post(
             CompletedData(
@@ -250,10 +261,11 @@ class JobRun:
                     SkippedSample(turn_id=each.turn_id, reason=each.reason)
                     for each in outcome.skipped
                 ],
+                screening=screening,
             )
         )
         _log.info("batch trained", batch=self._job.batch_id, weights=outcome.weights_id)
-        return outcome
+        return outcome, screening
 
     def _failed(self, reason: str, detail: str) -> None:
         self._post_steps()

@@ -56,8 +56,7 @@ class Job(_Struct, frozen=True, kw_only=True):
 class Line(_Struct, frozen=True, kw_only=True):
     """Batches trained one after another from the release `base`.
 
-    `result` is the directory of the last one, which came to `weights_id` from `parent`. `screened`
-    are the weights that were looked at last.
+    `result` is the directory of the last one, which came to `weights_id` from `parent`.
     """
 
     line: str
@@ -68,7 +67,6 @@ class Line(_Struct, frozen=True, kw_only=True):
     seed: int = 0
     batches: list[str] = []
     result: str | None = None
-    screened: str | None = None
     settings: dict[str, str] = {}
     metrics: dict[str, float] = {}
 

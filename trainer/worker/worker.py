@@ -12,6 +12,7 @@ begins at the release served, with the optimizer's state that belongs to that.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -109,11 +110,7 @@ class TrainWorker:
             return True
         if self._desk.kept.submission is not None:
             return self._candidates.follow(self._desk.kept.submission)
-        line = self._going_on(serving)
-        if line is not None and line.screened != line.weights_id:
-            self._candidates.look_at(line, serving, origin)
-            return True
-        return self._claim(line, serving)
+        return self._claim(self._going_on(serving), serving)
 
     # Releases
 
@@ -166,7 +163,7 @@ class TrainWorker:
             )
             return None
         limit = self._settings.screening.give_up_after
-        if limit is not None and len(line.batches) >= limit and line.screened == line.weights_id:
+        if limit is not None and len(line.batches) >= limit:
             self._desk.give_up(line, f"it has {len(line.batches)} batches and came to no release")
             return None
         return line
@@ -238,6 +235,7 @@ class TrainWorker:
         try:
             done = run.run(
                 self._train,
+                partial(self._candidates.screening, serving=serving, origin=origin),
                 weights=weights,
                 state=state,
                 origin=origin.directory,
@@ -252,23 +250,25 @@ class TrainWorker:
             return
         self._trained += 1
         self._dropped = None
+        trained, screening = done
         before = line or Line(
             line=job.line, base=serving.release_id, weights_id=job.parent, parent=job.parent
         )
-        self._desk.save(
-            job=None,
-            line=msgspec.structs.replace(
-                before,
-                weights_id=done.weights_id,
-                parent=job.parent,
-                steps=before.steps + len(done.steps),
-                seed=job.seed,
-                batches=[*before.batches, job.batch_id],
-                result=job.result,
-                settings=job.settings,
-                metrics=done.batch | done.after,
-            ),
+        line = msgspec.structs.replace(
+            before,
+            weights_id=trained.weights_id,
+            parent=job.parent,
+            steps=before.steps + len(trained.steps),
+            seed=job.seed,
+            batches=[*before.batches, job.batch_id],
+            result=job.result,
+            settings=job.settings,
+            metrics=trained.batch | trained.after,
         )
+        submission = None
+        if screening is not None and screening.submits:
+            submission = self._candidates.submission(line, screening, origin)
+        self._desk.save(job=None, line=line, submission=submission)
         self._desk.prune()
 
     def _drop(self, job: Job, why: str) -> None:

@@ -182,10 +182,12 @@ def _batch(batch: Batch, reader: Principal) -> BatchView:
         weights_id=None if trained is None else trained.weights_id,
         failures=batch.failures,
         used_in=batch.used_in,
+        screening=None if trained is None else trained.screening,
     )
 
 
 def _line(service: Service, scenario: Scenario, line: Line) -> LineView:
+    last = scenario.traffic.batches[line.batches[-1]].trained if line.batches else None
     return LineView(
         line=line.line_id,
         channel=line.channel,
@@ -195,5 +197,6 @@ def _line(service: Service, scenario: Scenario, line: Line) -> LineView:
         batches=line.batches,
         candidates=line.candidates,
         training=line.training,
+        screening=None if last is None else last.screening,
         over=line_end(service.state, scenario, line),
     )

@@ -116,6 +116,7 @@ def _completed(
         weights_id=data.weights_id,
         steps=data.steps,
         skipped=frozenset(sample.turn_id for sample in data.skipped),
+        screening=data.screening,
     )
     del traffic.open_batches[data.batch_id]
     traffic.unsettled[data.batch_id] = None

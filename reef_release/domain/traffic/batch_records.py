@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from reef_release.domain.traffic.batch_events import BatchFormed
+from reef_release.domain.traffic.training_events import Screening
 
 __all__ = ["MAX_TRAINING_FAILURES", "Attempt", "Batch", "Line", "Trained"]
 
@@ -29,6 +30,7 @@ class Trained:
     weights_id: str
     steps: int
     skipped: frozenset[str]
+    screening: Screening | None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from reef_release.domain.event_data import EventData
 __all__ = [
     "TRAINING_EVENTS",
     "Failure",
+    "Screening",
     "SkippedSample",
     "TrainingCompleted",
     "TrainingEvent",
@@ -72,13 +73,31 @@ class SkippedSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     reason: str
 
 
+class Screening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the new weights did on so many development `tasks` of the trainer's own.
+
+    `passed` counts those that all its verifiers passed, `right` the right answers among all, and
+    `base_right` those of the release that the line began at. `submits`: a candidate follows.
+    """
+
+    tasks: int
+    passed: int
+    right: int
+    base_right: int
+    submits: bool
+
+
 class TrainingCompleted(TrainingEvent, frozen=True, kw_only=True):
-    """The batch was trained in `steps` steps; `weights_id` is the candidate id of the result."""
+    """The batch was trained in `steps` steps; `weights_id` is the candidate id of the result.
+
+    `screening` is null when the trainer has no development tasks.
+    """
 
     TYPE = "training.completed"
     weights_id: str
     steps: int
     skipped: list[SkippedSample]
+    screening: Screening | None
 
 
 class TrainingFailed(TrainingEvent, frozen=True, kw_only=True):

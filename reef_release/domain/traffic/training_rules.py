@@ -139,6 +139,13 @@ def _completed(
         return [_no("skipped", "what is skipped are samples of the batch, each once")]
     if any(len(sample.reason) > _MAX_NAME_CHARACTERS for sample in data.skipped):
         return [_no("skipped", f"a reason has at most {_MAX_NAME_CHARACTERS} characters")]
+    seen = data.screening
+    if seen is not None and not (
+        0 <= seen.passed <= seen.right <= seen.tasks
+        and 0 <= seen.base_right <= seen.tasks
+        and seen.tasks > 0
+    ):
+        return [_no("screening", "of some tasks so many are right, and of those so many pass")]
     return _over(state, found, attempt.line_id)
 
 

@@ -62,6 +62,7 @@ async def test_a_turn_goes_from_a_judgment_through_training_into_a_release(
     await job.step(first, step=2)
     job.result()
     await job.complete(first, steps=2)
+    assert (await job.batch(first))["screening"] is None
     job.parent, job.steps = job.weights_id, 2
     job.batches.append(first["batch_id"])
     await job.train()
@@ -359,7 +360,9 @@ async def test_a_candidate_names_what_its_line_trained_and_nothing_else(
 async def test_batches_are_listed_page_by_page_with_the_lines_that_go_on(
     story: Story, job: TrainerJob
 ) -> None:
-    await job.train()
+    screening = {"tasks": 4, "passed": 2, "right": 3, "base_right": 3, "submits": False}
+    first = await job.train(screening=screening)
+    assert (await job.batch(first))["screening"] == screening
     await job.claim()
     path = story.path("batches")
     page = await story.get("train", path, params={"limit": 1})

@@ -61,13 +61,13 @@ class TrainerJob:
         fields = {"weights_id": self.weights_id, "steps": 1, "skipped": []}
         return await self.post(batch, "completed", **(fields | changes))
 
-    async def train(self, batch: Any = None) -> Any:
+    async def train(self, batch: Any = None, /, **changes: Any) -> Any:
         """Train a batch, by default a fresh one, in one step."""
         batch = batch or await self.claim()
         await self.start(batch)
         await self.step(batch)
         self.result()
-        await self.complete(batch)
+        await self.complete(batch, **changes)
         self.steps += 1
         self.parent = self.weights_id
         self.batches.append(batch["batch_id"])

@@ -25,8 +25,9 @@ _POINTS: dict[str, tuple[type[Any], str, str]] = {
     "noted": (TrainWorker, "_work", "before"),
     "second-step": (JobRun, "_on_step", "second"),
     "written": (JobRun, "_completed", "before"),
+    "screened": (Candidates, "screening", "after"),
     "completed": (JobRun, "_completed", "after"),
-    "screened": (Candidates, "_submit", "before"),
+    "decided": (Candidates, "_submit", "before"),
     "submitted": (Candidates, "_submit", "sent"),
 }
 

@@ -44,8 +44,9 @@ def test_a_trainer_killed_at_any_point_trains_and_submits_once_and_the_same(
         "noted",
         "second-step",
         "written",
-        "completed",
         "screened",
+        "completed",
+        "decided",
         "submitted",
     ):
         assert trainer.run(kill=point) == -9, f"{point}: {trainer.said}"
@@ -56,6 +57,8 @@ def test_a_trainer_killed_at_any_point_trains_and_submits_once_and_the_same(
     assert started["parent"] == classroom.school.serving
     assert [each["step"] for each in events("training.step")] == [1, 2]
     (completed,) = events("training.completed")
+    screening = completed["screening"]
+    assert (screening["tasks"], screening["submits"]) == (2, True)
     (candidate,) = classroom.candidates()
     assert candidate.candidate_id == completed["weights_id"]
     assert candidate.status == "admitted"

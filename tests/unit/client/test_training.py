@@ -12,6 +12,7 @@ import pytest
 from reef_release import training_wire as tw
 from reef_release.client import ReefClient
 from reef_release.client.errors import BadAnswer
+from reef_release.domain.traffic.training_events import Screening
 from reef_release.errors import Unavailable
 from tests.unit.client.test_service import D, answering
 
@@ -20,6 +21,15 @@ EVENTS = [
     (tw.StartedData(**PLACE, parent=D, settings={"clip": 0.2}, seed=7), "training.started"),
     (tw.StepData(**PLACE, step=1, epoch=1, metrics={"loss": 0.5}), "training.step"),
     (tw.CompletedData(**PLACE, weights_id=D, steps=1), "training.completed"),
+    (
+        tw.CompletedData(
+            **PLACE,
+            weights_id=D,
+            steps=1,
+            screening=Screening(tasks=4, passed=2, right=3, base_right=3, submits=True),
+        ),
+        "training.completed",
+    ),
     (tw.FailedData(**PLACE, reason="kl", detail="0.3 nats"), "training.failed"),
 ]
 WRITTEN = {"position": 7, "event_id": "e"}

@@ -30,6 +30,11 @@ def changed(data: Any, **changes: Any) -> Any:
     return msgspec.structs.replace(data, **changes)
 
 
+def screening(**changes: int) -> ev.Screening:
+    fields = {"tasks": 4, "passed": 2, "right": 3, "base_right": 4}
+    return ev.Screening(**(fields | changes), submits=True)
+
+
 def end(trainer: Trainer) -> str | None:
     return line_end(trainer.world.state, trainer.world.scenario, trainer.line)
 
@@ -147,6 +152,11 @@ def test_a_batch_has_a_bound_of_steps(trainer: Trainer) -> None:
         ({"skipped": [ev.SkippedSample(turn_id="x", reason="too-long")]}, "skipped"),
         ({"skipped": [ev.SkippedSample(turn_id="t0", reason="too-long")] * 2}, "skipped"),
         ({"skipped": [ev.SkippedSample(turn_id="t0", reason="x" * 101)]}, "skipped"),
+        ({"screening": screening(tasks=0, passed=0, right=0, base_right=0)}, "screening"),
+        ({"screening": screening(passed=4)}, "screening"),
+        ({"screening": screening(right=5)}, "screening"),
+        ({"screening": screening(base_right=5)}, "screening"),
+        ({"screening": screening(passed=-1)}, "screening"),
     ],
     ids=str,
 )
@@ -159,8 +169,12 @@ def test_what_is_completed_agrees_with_its_steps_and_samples(
     world.append(trainer.step(batch))
     completed = trainer.completed(batch)
     assert world.attack(changed(completed, **changes)) == [code]
-    world.append(changed(completed, skipped=[ev.SkippedSample(turn_id="t0", reason="too-long")]))
+    skipped = [ev.SkippedSample(turn_id="t0", reason="too-long")]
+    world.append(changed(completed, skipped=skipped, screening=screening()))
     assert world.attack(completed) == ["trained"]
+    trained = trainer.batch_of(batch).trained
+    assert trained is not None
+    assert trained.screening == screening()
 
 
 def test_a_batch_of_which_all_is_skipped_leaves_the_weights_as_they_were(trainer: Trainer) -> None:

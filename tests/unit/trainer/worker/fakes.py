@@ -23,6 +23,7 @@ from reef_release.errors import Conflict, NotFound, Refused, Unavailable
 from reef_release.traffic_wire import BatchAssignment
 from tests.training import Trainer as Traffic
 from tests.world import CHANNEL, World, safetensors
+from trainer.engines.weights import ModelFiles
 from trainer.learning.batch import Outcome, StepRecord, Stopped, Trained
 from trainer.learning.samples import Skipped
 from trainer.learning.weights import release_id
@@ -127,6 +128,7 @@ class FakeClient:
             weights_id=None,
             failures=batch.failures,
             used_in=batch.used_in,
+            screening=None,
         )
 
     def line(self, scenario: str, line_id: str) -> training_wire.LineView:
@@ -140,6 +142,7 @@ class FakeClient:
             batches=line.batches,
             candidates=line.candidates,
             training=line.training,
+            screening=None,
             over=line_end(self.world.state, self.world.scenario, line),
         )
 
@@ -256,6 +259,7 @@ class Class:
         self.train = FakeTrain()
         self.score: Callable[[str], Score] = lambda _weights: score_of(10, 10)
         """How weights do, by their id."""
+        self.screens = True
         self.settings: dict[str, Any] = {"screening": {"submit_pass_rate": 0.5}}
 
     def serving(self) -> Release | None:
@@ -289,10 +293,13 @@ class Class:
                 directory,
                 settings,
                 train=self.train,
-                screen=lambda model, _below, _sampling: self.score(model.release_id or ""),
+                screen=self._screen if self.screens else None,
             )
             worker.run(once=True)
         return worker
+
+    def _screen(self, model: ModelFiles, *_: Any) -> Score:
+        return self.score(model.release_id or "")
 
     def kept(self) -> Any:
         with StateDirectory(self.root / "state") as directory:

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from reef_release.domain import events as ev
-from reef_release.errors import SettingsError, Unavailable
+from reef_release.domain.events import Screening
+from reef_release.errors import Refused, SettingsError, Unavailable
 from tests.unit.trainer.worker.fakes import Class, score_of, stopped
 from trainer.learning.batch import Outcome
 from trainer.worker.candidates import Candidates
+from trainer.worker.screening import Score
 from trainer.worker.settings import ScreeningSettings, WorkerSettings
 
 
@@ -46,6 +48,10 @@ def test_a_batch_is_trained_recorded_screened_and_submitted(school: Class) -> No
     assert (submitted.seed, submitted.settings) == (started.seed, started.settings)
     assert submitted.metrics["development.pass_rate"] == "1.0"
     assert submitted.metrics["last_batch.kl_base"] == "0.125"
+    (completed,) = school.ends("training.completed")
+    assert completed.screening == Screening(
+        tasks=10, passed=10, right=10, base_right=10, submits=True
+    )
 
 
 def test_while_a_candidate_may_be_promoted_nothing_more_is_trained(school: Class) -> None:
@@ -160,6 +166,13 @@ def test_what_is_below_the_rate_or_loses_answers_is_trained_on(school: Class) ->
     school.traffic.form()
     school.score = lambda weights: score_of(6, 10 if weights == origin else 9)
     school.run()
+    screened = [each.screening for each in school.ends("training.completed")]
+    assert [(each.passed, each.right, each.base_right) for each in screened] == [
+        (4, 10, 10),
+        (6, 8, 10),
+        (6, 9, 10),
+    ]
+    assert [each.submits for each in screened] == [False, False, True]
     assert len(school.world.scenario.candidates[school.candidate].submitted.batches) == 3
 
 
@@ -174,6 +187,48 @@ def test_weights_that_did_not_move_are_no_candidate_and_the_line_goes_on(school:
     school.traffic.form()
     school.run()
     assert len(school.world.scenario.candidates[school.candidate].submitted.batches) == 3
+
+
+def test_weights_that_make_no_model_are_a_failure_of_the_training(school: Class) -> None:
+    origin = school.world.serving
+
+    def score(weights: str) -> Score:
+        if weights != origin:
+            raise Refused("a tensor is not finite")
+        return score_of(0, 10)
+
+    school.score = score
+    school.traffic.form()
+    school.run()
+    failed = school.ends("training.failed")
+    assert [each.reason for each in failed] == ["error"] * 3
+    assert failed[0].detail == "The weights make no model: a tensor is not finite"
+    assert len(school.train.calls) == 1
+    assert school.kept().line is None
+
+
+def test_what_is_trained_and_was_not_screened_is_screened_and_not_trained_again(
+    school: Class,
+) -> None:
+    def away(_weights: str) -> Score:
+        raise Unavailable("no memory")
+
+    school.score = away
+    school.traffic.form()
+    with pytest.raises(Unavailable):
+        school.run()
+    assert school.ends("training.completed") == []
+    school.score = lambda _weights: score_of(10, 10)
+    school.run()
+    assert len(school.train.calls) == 1
+    assert school.client.posts[-2:] == ["training.completed", "candidate.submitted"]
+
+
+def test_without_development_tasks_nothing_is_screened(school: Class) -> None:
+    school.settings, school.screens = {}, False
+    school.traffic.form()
+    school.run()
+    assert [each.screening for each in school.ends("training.completed")] == [None]
 
 
 def test_without_a_rate_nothing_is_submitted(school: Class) -> None:
