@@ -181,14 +181,16 @@ class HourView(_View, frozen=True, kw_only=True):
 class OpenView(_View, frozen=True, kw_only=True):
     """What waits at this moment.
 
-    Of the `batches` that are not trained yet some are `claimed`, and of those some in `training`;
-    the `completed` ones are trained and wait for a release.
+    A batch forms of `batch_size` samples. Of the `batches` that are not trained yet some are
+    `claimed`, and of those some in `training`; the `completed` ones are trained and wait for a
+    release.
     """
 
     sessions: int
     to_correlate: int
     to_judge: int
     samples: int
+    batch_size: int
     batches: int
     claimed: int
     training: int = 0

@@ -2,7 +2,8 @@
 
     python -m trainer.stream --base-url http://127.0.0.1:8000/v1 --arm control --seed 100 --out FILE
 
-The key is read from OPENAI_API_KEY. What --out has already is not done again.
+The key is read from OPENAI_API_KEY. What --out has already is not done again. With --settle each
+session waits until the service behind the endpoint has learned from the one before.
 """
 
 from __future__ import annotations
@@ -10,31 +11,40 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from reef_release.client import ReefClient
 from reef_release.errors import ReefError, SettingsError
 from trainer.stream.endpoint import Endpoint
 from trainer.stream.evaluation import evaluate
 from trainer.stream.memory import PLACEMENTS, Memory
 from trainer.stream.records import RecordFile, Run, Session
 from trainer.stream.sessions import MAX_REPLIES, Stream
+from trainer.stream.settling import Settling
 from trainer.stream.tasks import Task, fresh_tasks, read_tasks, stream_tasks
 from trainer.stream.taste import load_taste
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
+_SCENARIO = "x-reef-scenario"
 ARMS = ("control", "memory", "update")
 
 
 def main() -> int:
     """Exit status 0, or 2 with an error that says what to do."""
-    given = _parser().parse_args()
+    given = parser().parse_args()
     try:
-        with _endpoint(given) as endpoint, RecordFile(given.out) as out:
-            _run(given, endpoint, out)
+        with ExitStack() as stack:
+            endpoint = stack.enter_context(_endpoint(given))
+            settling = _settling(given, endpoint, stack)
+            out = stack.enter_context(RecordFile(given.out))
+            if settling is not None:
+                settling.begin()
+            _run(given, endpoint, out, settling)
     except (ReefError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -43,7 +53,8 @@ def main() -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The options; for whoever checks a command line without running it."""
     parser = argparse.ArgumentParser(
         prog="python -m trainer.stream",
         description=__doc__,
@@ -61,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-replies", type=int, default=MAX_REPLIES)
     add("--temperature", type=float, default=0.7)
     add("--max-tokens", type=int, default=128)
+    add("--key-file", type=Path, help="file with the endpoint's key, instead of OPENAI_API_KEY")
     add("--header", action="append", default=[], metavar="NAME:VALUE", help="of every request")
     add("--extra", default="{}", metavar="JSON", help="more fields of every request")
     add("--timeout-s", type=float, default=120.0)
@@ -69,11 +81,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--memory-placement", choices=PLACEMENTS, default="system")
     add("--memory-notes", type=int, default=40, help="at most so many; the oldest leave")
     add("--memory-bytes", type=int, default=4000)
+    add("--scenario", help="of the recording proxy; sent with every request")
+    add("--settle", action="store_true", help="wait after each session for its consequences")
+    add("--service", metavar="URL", help="with --settle: whose consequences")
+    add("--service-token-file", type=Path, help="with --settle: a token of the role audit")
+    add("--settle-timeout-s", type=float, default=300.0)
     return parser
 
 
 def _endpoint(given: argparse.Namespace) -> Endpoint:
-    headers = {}
+    headers = {} if given.scenario is None else {_SCENARIO: given.scenario}
     for each in given.header:
         name, colon, value = each.partition(":")
         if not colon or not name.strip():
@@ -90,7 +107,7 @@ def _endpoint(given: argparse.Namespace) -> Endpoint:
     return Endpoint(
         given.base_url,
         model=given.model,
-        key=os.environ.get("OPENAI_API_KEY"),
+        key=_secret(given.key_file) or os.environ.get("OPENAI_API_KEY"),
         headers=headers,
         temperature=given.temperature,
         max_tokens=given.max_tokens,
@@ -99,7 +116,27 @@ def _endpoint(given: argparse.Namespace) -> Endpoint:
     )
 
 
-def _run(given: argparse.Namespace, endpoint: Endpoint, out: RecordFile) -> None:
+def _settling(given: argparse.Namespace, endpoint: Endpoint, stack: ExitStack) -> Settling | None:
+    if not given.settle:
+        return None
+    if given.service is None or given.scenario is None:
+        raise SettingsError(
+            "--settle waits for a scenario of a service.",
+            next_step="Give --service URL and --scenario NAME.",
+        )
+    client = stack.enter_context(ReefClient(given.service, _secret(given.service_token_file)))
+    return Settling(
+        client, given.scenario, lambda: endpoint.answered, timeout_s=given.settle_timeout_s
+    )
+
+
+def _secret(file: Path | None) -> str | None:
+    return None if file is None else file.read_text("ascii").strip()
+
+
+def _run(
+    given: argparse.Namespace, endpoint: Endpoint, out: RecordFile, settling: Settling | None
+) -> None:
     if (given.memory is not None) != (given.arm == "memory"):
         raise SettingsError(
             f"Arm {given.arm!r} {'takes no' if given.memory else 'needs a'} memory file.",
@@ -125,8 +162,14 @@ def _run(given: argparse.Namespace, endpoint: Endpoint, out: RecordFile) -> None
     )
     tasks, fresh = _tasks(given)
     out.begin(Run(arm=given.arm, seed=given.seed, settings=_settings(given, endpoint)))
+
+    def after_session(session: Session) -> None:
+        _say(session)
+        if settling is not None:
+            settling.wait()
+
     for after in (0, given.sessions):
-        stream.run(tasks[:after], out, _say)
+        stream.run(tasks[:after], out, after_session)
         if fresh and after not in out.evaluations(given.arm, given.seed):
             found = evaluate(stream, fresh, after)
             out.add(found)

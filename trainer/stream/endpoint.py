@@ -96,6 +96,8 @@ class Endpoint:
         self._extra = dict(extra or {})
         self.temperature = temperature
         self.max_tokens = max_tokens
+        self.answered = 0
+        """How many calls of `chat` were answered."""
         self.model = model or self._served_model()
 
     def __enter__(self) -> Endpoint:
@@ -142,6 +144,7 @@ class Endpoint:
             body=msgspec.json.encode(request),
             idempotent=True,
         )
+        self.answered += 1
         completion = decoded(answer.body, _Completion)
         if not completion.choices:
             raise BadAnswer(

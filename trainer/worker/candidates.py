@@ -67,17 +67,28 @@ class Candidates:
         now = self._screen(
             _model(serving), below if serving.foundation is not None else None, sampling
         )
-        # In short numbers a small step may be lost; the optimizer's state still has it.
-        moved = weights_id != serving.release_id
         found = Screening(
             tasks=new.count,
             passed=new.passed,
             right=new.right,
             base_right=now.right,
-            submits=moved and is_worth_a_gate(new, now, self._settings.screening),
+            submits=is_worth_a_gate(new, now, self._settings.screening)
+            and not self._was_submitted(weights_id),
         )
         _log.info("screened", weights=weights_id, cut=new.cut, **msgspec.structs.asdict(found))
         return found
+
+    def _was_submitted(self, weights_id: str) -> bool:
+        """Whether the log has these weights, which are then no candidate again.
+
+        They may be those served: in short numbers a small step may be lost, and the optimizer's
+        state still has it. Or their gate failed, and the same samples came to the same again.
+        """
+        try:
+            self._desk.client.candidate(self._desk.config.scenario, weights_id)
+        except NotFound:
+            return False
+        return True
 
     def submission(self, line: Line, screening: Screening, origin: Release) -> Submission:
         """The candidate that *line* came to."""

@@ -61,7 +61,7 @@ async def show_signal(
         suspended_judges=len(traffic.suspended),
         total=_hour("", service.signal.total(scenario)),
         hours=[_hour(f"{name}:00:00Z", counts) for name, counts in shown],
-        waiting=_waiting(traffic),
+        waiting=_waiting(traffic, service.settings.batch_size),
         findings=[
             Reason(code=each.code, message=each.message, where=each.tag or "")
             for each in service.correlating.findings(scenario)
@@ -165,13 +165,14 @@ def _hour(hour: str, counts: Counts) -> HourView:
     return HourView(hour=hour, **msgspec.to_builtins(counts))
 
 
-def _waiting(traffic: Traffic) -> OpenView:
+def _waiting(traffic: Traffic, batch_size: int) -> OpenView:
     open_batches = [traffic.batches[each] for each in traffic.open_batches]
     return OpenView(
         sessions=len(traffic.open_sessions),
         to_correlate=len(traffic.uncorrelated),
         to_judge=len(traffic.to_judge),
         samples=len(traffic.samples),
+        batch_size=batch_size,
         batches=len(traffic.open_batches),
         claimed=sum(batch.lease_id is not None for batch in open_batches),
         training=sum(batch.attempt is not None for batch in open_batches),

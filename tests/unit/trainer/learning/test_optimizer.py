@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from reef_release.errors import BadRequest, Refused
-from trainer.learning.optimizer import make_adam, read_state, restore, update_norm, write_state
+from trainer.learning.optimizer import (
+    gather_state,
+    make_adam,
+    read_state,
+    restore,
+    update_norm,
+    write_state,
+)
 from trainer.learning.settings import AdamSettings
 
 WEIGHTS = {"model.safetensors": "d" * 64}
@@ -44,7 +51,8 @@ def test_training_goes_on_from_kept_state_as_if_it_had_never_stopped(tmp_path: P
     before = make_adam(first.named_parameters(), settings)
     for seed in range(3):
         step(first, before, seed)
-    write_state(tmp_path / "state", before, first.named_parameters(), WEIGHTS, with_masters=False)
+    kept = gather_state(before, first.named_parameters(), with_masters=False)
+    write_state(tmp_path / "state", kept, WEIGHTS)
     second = Small()
     second.load_state_dict(first.state_dict())
     after = make_adam(second.named_parameters(), settings)
@@ -90,7 +98,8 @@ def test_state_of_other_weights_or_other_parameters_is_refused(tmp_path: Path) -
     model = Small()
     optimizer = make_adam(model.named_parameters(), AdamSettings())
     step(model, optimizer, 0)
-    write_state(tmp_path / "state", optimizer, model.named_parameters(), WEIGHTS, with_masters=True)
+    whole = gather_state(optimizer, model.named_parameters(), with_masters=True)
+    write_state(tmp_path / "state", whole, WEIGHTS)
     with pytest.raises(Refused, match="other weights"):
         read_state(tmp_path / "state", {"model.safetensors": "e" * 64})
     kept = read_state(tmp_path / "state", WEIGHTS)
@@ -106,7 +115,9 @@ def test_a_damaged_state_is_no_state(damage: str, tmp_path: Path) -> None:
     optimizer = make_adam(model.named_parameters(), AdamSettings())
     step(model, optimizer, 0)
     state = tmp_path / "state"
-    write_state(state, optimizer, model.named_parameters(), WEIGHTS, with_masters=False)
+    write_state(
+        state, gather_state(optimizer, model.named_parameters(), with_masters=False), WEIGHTS
+    )
     if damage == "missing":
         (state / "adam.safetensors").unlink()
     elif damage == "json":

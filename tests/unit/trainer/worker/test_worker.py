@@ -224,6 +224,27 @@ def test_what_is_trained_and_was_not_screened_is_screened_and_not_trained_again(
     assert school.client.posts[-2:] == ["training.completed", "candidate.submitted"]
 
 
+def test_weights_whose_gate_failed_are_no_candidate_again_and_their_line_goes_on(
+    school: Class,
+) -> None:
+    school.train.knows_batches = False
+    batch_id = school.traffic.form()
+    turns = [each.turn_id for each in school.traffic.batch_of(batch_id).formed.samples]
+    school.run()
+    failed = school.candidate
+    school.world.gate(failed, "---")
+    school.client.settle()
+    school.traffic.form(*turns)
+    school.run()
+    first, again = school.ends("training.completed")
+    assert first.weights_id == again.weights_id == failed
+    assert (first.screening.submits, again.screening.submits) == (True, False)
+    school.traffic.form()
+    school.run()
+    submitted = school.world.scenario.candidates[school.candidate].submitted
+    assert (submitted.parent, len(submitted.batches)) == (failed, 2)
+
+
 def test_without_development_tasks_nothing_is_screened(school: Class) -> None:
     school.settings, school.screens = {}, False
     school.traffic.form()
