@@ -57,9 +57,11 @@ def _replay(given: argparse.Namespace) -> int:
     settings = read_settings(given.settings.read_bytes()) if given.settings else TrainingSettings()
     document = given.batch.read_bytes()
     # Twelve seconds, after what can be wrong with the arguments.
+    from trainer.learning import ranks
     from trainer.learning.batch import Trained, run_batch
     from trainer.learning.samples import read_batch
 
+    ranks.join()
     outcome = run_batch(
         read_batch(document),
         weights=given.weights or given.origin,
@@ -71,10 +73,13 @@ def _replay(given: argparse.Namespace) -> int:
         serving=given.serving,
         on_step=None if given.json else _print_step,
     )
-    if given.json:
+    if ranks.index() > 0:
+        pass  # the first process tells
+    elif given.json:
         sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
     else:
         _print(outcome, given.out)
+    ranks.leave()
     return 0 if isinstance(outcome, Trained) else 1
 
 

@@ -2,7 +2,8 @@
 
 What always holds: the directory that comes out is complete or not there at all, so whoever was
 killed meanwhile starts over; the same input gives the same bytes on the same machine; a batch
-that is stopped leaves nothing but its reason.
+that is stopped leaves nothing but its reason. Several processes that are to train it together all
+call this with the same arguments; see `ranks`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,15 @@ from reef_release.errors import BadRequest, SettingsError
 from reef_release.traffic_wire import BatchAssignment
 from trainer.engines.transformers_engine import TransformersEngine
 from trainer.engines.weights import ModelFiles
-from trainer.learning.optimizer import make_adam, read_state, restore, write_state
+from trainer.learning import ranks
+from trainer.learning.optimizer import (
+    AdamState,
+    gather_state,
+    make_adam,
+    read_state,
+    restore,
+    write_state,
+)
 from trainer.learning.samples import Model, Sample, Skipped, load_samples, summary
 from trainer.learning.sdpo import sdpo_config
 from trainer.learning.settings import TrainingSettings
@@ -99,32 +109,28 @@ def run_batch(
     `weights` is a model's directory, or with `settings.lora` an adapter's or the origin's;
     `origin` is the teacher's. `state` is Adam's from the batch before, written beside `weights`.
     `serving` is the release that sampled the batch, where that is not `weights`: the drift is
-    measured against it. `on_step` is called after each step; what it raises ends the training.
+    measured against it. `on_step` is called after each step; what it raises ends the training. The
+    first process alone calls it.
 
     `out` holds `weights/`, `state/` and `training.json` (the outcome). Raises `BadRequest`,
-    `Refused` and `SettingsError` for what is no input; `OSError` when the disk is in the way.
+    `Refused` and `SettingsError` for what is no input; `OSError` when the disk is in the way, and
+    `ranks.Ended` in the other processes when the first has raised something.
     """
+    ranks.join()
     if out.exists():
         raise BadRequest(f"{out} exists already.", next_step="Name a directory that does not.")
     partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    ranks.first(lambda: shutil.rmtree(partial, ignore_errors=True))
     steps: list[StepRecord] = []
 
     def record(step: int, metrics: dict[str, float]) -> None:
         steps.append(StepRecord(step=step, epoch=step, metrics=metrics))
-        if on_step is not None:
-            on_step(steps[-1])
+        if on_step is not None or ranks.count() > 1:
+            ranks.first(lambda: None if on_step is None else on_step(steps[-1]))
 
     with _deterministic(settings.threads, seed):
-        model = load_policy(weights, origin, settings.lora)
-        tokenizer = load_tokenizer(origin)
-        fitting = _fitting(model, tokenizer)
-        if settings.terms.top_k > fitting.vocabulary:
-            raise SettingsError(
-                f"terms.top_k is {settings.terms.top_k}; there are {fitting.vocabulary} tokens.",
-                next_step="Give a smaller top_k.",
-            )
-        samples, skipped = load_samples(batch, fitting, settings)
+        given = ranks.together(lambda: _read(batch, weights, origin, state, settings))
+        model, samples = given.model, given.samples
         found = summary(samples)
 
         def stopped(reason: StopReason, detail: str) -> Stopped:
@@ -132,32 +138,35 @@ def run_batch(
                 reason=reason,
                 detail=detail,
                 steps=tuple(steps),
-                skipped=tuple(skipped),
+                skipped=tuple(given.skipped),
                 batch=found,
             )
 
         if not samples:
             return stopped("error", "none of the batch's samples can be trained on")
         optimizer = make_adam(model.named_parameters(), settings.adam)
-        if state is not None:
-            kept = read_state(state, weight_digests(weights))
-            restore(optimizer, model.named_parameters(), kept)
-            _take_masters(model, kept.masters)
+
+        def begin(placed: Any) -> None:
+            if given.adam is not None:
+                restore(optimizer, placed.named_parameters(), given.adam)
+
         try:
             check(found, settings.bounds)
             if serving is not None:
                 found["drift"] = _drift(samples, serving, origin, settings)
                 check(found, settings.bounds)
-            with tempfile.TemporaryDirectory(prefix="reef-training-") as scratch:
+            with ranks.together(_scratch) as scratch:
+                share = -(-len(samples) // ranks.count())
                 trainer = RecordedTurnsTrainer(
                     model=model,
-                    tokenizer=tokenizer,
+                    tokenizer=given.tokenizer,
                     origin=origin,
                     samples=samples,
                     settings=settings,
-                    config=sdpo_config(settings, len(samples), Path(scratch), seed),
+                    config=sdpo_config(settings, share, Path(scratch), seed),
                     optimizer=optimizer,
                     measures_drift=serving is None,
+                    on_begin=begin,
                     on_step=record,
                 )
                 trainer.train()
@@ -165,25 +174,68 @@ def run_batch(
             check(after, settings.bounds)
         except StepStopped as stop:
             return stopped(stop.reason, stop.detail)
-        write = write_full if settings.lora is None else write_adapter
-        write(model, origin, partial / WEIGHTS)
-        write_state(
-            partial / STATE,
+        tensors = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+        kept = gather_state(
             optimizer,
             model.named_parameters(),
-            weight_digests(partial / WEIGHTS),
             with_masters=settings.lora is None and rounds(origin),
         )
-    outcome = Trained(
-        weights_id=release_id(partial / WEIGHTS),
-        steps=tuple(steps),
-        skipped=tuple(skipped),
-        batch=found | trainer.drift,
-        after=after,
-    )
-    (partial / _REPORT).write_bytes(msgspec.json.format(msgspec.json.encode(outcome)) + b"\n")
-    partial.rename(out)
-    return outcome
+
+        def write() -> Trained:
+            if settings.lora is None:
+                write_full(tensors, origin, partial / WEIGHTS)
+            else:
+                write_adapter(model, tensors, origin, partial / WEIGHTS)
+            write_state(partial / STATE, kept, weight_digests(partial / WEIGHTS))
+            outcome = Trained(
+                weights_id=release_id(partial / WEIGHTS),
+                steps=tuple(steps),
+                skipped=tuple(given.skipped),
+                batch=found | trainer.drift,
+                after=after,
+            )
+            document = msgspec.json.format(msgspec.json.encode(outcome)) + b"\n"
+            (partial / _REPORT).write_bytes(document)
+            partial.rename(out)
+            return outcome
+
+        return ranks.first(write)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    model: Any
+    tokenizer: Any
+    samples: list[Sample]
+    skipped: list[Skipped]
+    adam: AdamState | None
+
+
+def _read(
+    batch: BatchAssignment,
+    weights: Path,
+    origin: Path,
+    state: Path | None,
+    settings: TrainingSettings,
+) -> _Read:
+    model = load_policy(weights, origin, settings.lora)
+    tokenizer = load_tokenizer(origin)
+    fitting = _fitting(model, tokenizer)
+    if settings.terms.top_k > fitting.vocabulary:
+        raise SettingsError(
+            f"terms.top_k is {settings.terms.top_k}; there are {fitting.vocabulary} tokens.",
+            next_step="Give a smaller top_k.",
+        )
+    samples, skipped = load_samples(batch, fitting, settings)
+    adam = None
+    if state is not None:
+        adam = read_state(state, weight_digests(weights))
+        _take_masters(model, adam.masters)
+    return _Read(model=model, tokenizer=tokenizer, samples=samples, skipped=skipped, adam=adam)
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="reef-training-")
 
 
 def _fitting(model: Any, tokenizer: Any) -> Model:
@@ -207,13 +259,14 @@ def _drift(
     engine.load(serving, foundation=below)
     moved = [
         abs(found - recorded)
-        for each in samples
+        for each in samples[ranks.index() :: ranks.count()]
         for found, recorded in zip(
             engine.score(each.prompt_ids, each.token_ids, each.temperature),
             each.logprobs,
             strict=True,
         )
     ]
+    moved = ranks.gathered(moved)
     return sum(moved) / len(moved)
 
 

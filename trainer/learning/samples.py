@@ -20,7 +20,7 @@ from reef_release.traffic_wire import BatchAssignment, BatchSampleView
 from trainer.learning.prompts import hinted_messages, render
 from trainer.learning.settings import TrainingSettings
 
-__all__ = ["Model", "Sample", "Skipped", "load_samples", "read_batch", "summary"]
+__all__ = ["Model", "Sample", "Skipped", "load_samples", "places", "read_batch", "summary"]
 
 _SCORES = (-1, 0, 1)
 
@@ -43,6 +43,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     hint_characters: tuple[int, ...]
     truncated: bool
     """The reply does not end with a token that ends replies."""
+    filler: bool = False
+    """All of its reply is masked: it adds nothing, and only takes a place."""
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +95,19 @@ def load_samples(
                 Skipped(turn_id=view.turn_id, reason=refusal.reason, detail=refusal.detail)
             )
     return samples, skipped
+
+
+def places(samples: Sequence[Sample], processes: int) -> list[Sample]:
+    """The samples in equal shares, one process's after the other's.
+
+    Where they do not divide evenly, fillers take the last places.
+    """
+    missing = -len(samples) % processes
+    shortest = min(samples, key=lambda each: len(each.prompt_ids) + len(each.token_ids))
+    filler = msgspec.structs.replace(
+        shortest, filler=True, teacher_prompts=(shortest.prompt_ids,), hint_characters=(0,)
+    )
+    return [*samples, *[filler] * missing]
 
 
 def summary(samples: Sequence[Sample]) -> dict[str, float]:

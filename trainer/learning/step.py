@@ -3,6 +3,7 @@
 What always holds: TRL makes batches, runs the teacher, clips gradients, steps the optimizer and
 logs; what differs is where a batch comes from, that the teacher is the origin, and the loss. With
 the objective `trl` the loss is TRL's as well. Nothing is sampled and nothing is sent anywhere.
+Several processes have equal shares of the places, and the loss is the mean over all samples.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import torch
 from torch import Tensor
 from transformers import PrinterCallback
 
-from trainer.learning.samples import Sample
-from trainer.learning.sdpo import Metrics, SDPOConfig, SDPOTrainer, StepWatch
+from trainer.learning import ranks
+from trainer.learning.samples import Sample, places
+from trainer.learning.sdpo import Metrics, SDPOConfig, SDPOTrainer, StepWatch, mean_of_all
 from trainer.learning.settings import TrainingSettings
-from trainer.learning.teaching import fixed_numbers
+from trainer.learning.teaching import fixed_numbers, rounds
 from trainer.learning.tensors import pad_left, plain_tensors
 from trainer.learning.watches import check
 from trainer.objective.loss import Tokens, aggregate, two_term_loss
@@ -32,7 +34,10 @@ __all__ = ["RecordedTurnsTrainer"]
 
 
 class RecordedTurnsTrainer(SDPOTrainer):
-    """One batch, `settings.epochs` optimizer steps."""
+    """One batch, `settings.epochs` optimizer steps.
+
+    `on_begin` gets the model when it is placed, before the first step.
+    """
 
     def __init__(
         self,
@@ -45,24 +50,29 @@ class RecordedTurnsTrainer(SDPOTrainer):
         config: SDPOConfig,
         optimizer: torch.optim.AdamW,
         measures_drift: bool,
+        on_begin: Callable[[Any], None],
         on_step: Callable[[int, Metrics], None],
     ) -> None:
         self._origin = origin
         self._settings = settings
         self._measures_drift = measures_drift
         self.drift: Metrics = {}
-        constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
+        self._places = places(samples, ranks.count())
+        # Of a mean over places, to one over samples: fillers count there, and not here.
+        self._scale = len(self._places) / len(samples)
         with quiet_transformers(), _quiet_trl():
             super().__init__(
                 model=model,
                 reward_funcs=_no_reward,
                 args=config,
-                train_dataset=[{"sample": each} for each in samples],
+                train_dataset=[{"sample": each} for each in self._places],
                 processing_class=tokenizer,
-                optimizers=(optimizer, constant),
-                callbacks=[StepWatch(settings, on_step)],
+                callbacks=[StepWatch(settings, on_begin, on_step)],
             )
         self.remove_callback(PrinterCallback)
+        # As an argument it would be refused where models are sharded; it is made all the same for
+        # parameters that are placed only when the training begins.
+        self.optimizer = optimizer
 
     def _send_telemetry(self) -> None:
         """Nothing: that somebody trains here is nobody's business."""
@@ -100,8 +110,9 @@ class RecordedTurnsTrainer(SDPOTrainer):
             )
         if self._measures_drift:
             mask = batch["completion_mask"].bool()
-            moved = (batch["old_per_token_logps"] - batch["base_logprobs"]).abs()
-            self.drift = {"drift": float(moved[mask].mean())}
+            moved = (batch["old_per_token_logps"] - batch["base_logprobs"]).abs()[mask]
+            found = ranks.gathered([(float(moved.sum()), int(mask.sum()))])
+            self.drift = {"drift": sum(each for each, _ in found) / sum(n for _, n in found)}
             check(self.drift, self._settings.bounds)
         return batch
 
@@ -137,7 +148,14 @@ class RecordedTurnsTrainer(SDPOTrainer):
             part["completion_ids"],
             forward,
             self._settings.terms,
+            rounds(self._with_others(start, size)),
         )
+
+    def _with_others(self, start: int, size: int) -> Iterator[Sample]:
+        """All processes' samples of the micro-batch that begins at `start` of each share."""
+        share = len(self._places) // ranks.count()
+        for before in range(0, len(self._places), share):
+            yield from self._places[before + start : before + start + size]
 
     def compute_loss(
         self,
@@ -146,7 +164,10 @@ class RecordedTurnsTrainer(SDPOTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Tensor:
-        """The loss of one micro-batch, over the number of them; counted into the metrics."""
+        """The loss of one micro-batch, over the number of them; counted into the metrics.
+
+        Gradients are averaged over the processes.
+        """
         self._set_temperatures(inputs["temperatures"])
         if self._settings.objective == "trl":
             terms = self._settings.terms
@@ -154,15 +175,14 @@ class RecordedTurnsTrainer(SDPOTrainer):
                 model, inputs, return_outputs, num_items_in_batch
             )
             # TRL blends by shares; ours are weights.
-            return loss * (terms.policy_weight + terms.distillation_weight)
+            return loss * (terms.policy_weight + terms.distillation_weight) * self._scale
         logits, tokens = self._tokens(model, inputs)
         found = two_term_loss(tokens, self._settings.terms)
         self._count("policy", found.policy)
         self._count("distillation", found.distillation)
         self._count("penalty", found.penalty)
         self._watch(logits, tokens, inputs)
-        check({"loss": float(found.total.detach())}, self._settings.bounds)
-        return found.total / self.current_gradient_accumulation_steps
+        return found.total * self._scale / self.current_gradient_accumulation_steps
 
     @torch.no_grad()
     def measure(self) -> Metrics:
@@ -174,7 +194,7 @@ class RecordedTurnsTrainer(SDPOTrainer):
                 logits, tokens = self._tokens(self.model, inputs)
             self._watch(logits, tokens, inputs)
         counted = self._metrics["train"]
-        return {name: sum(values) / len(values) for name, values in counted.items()}
+        return mean_of_all({name: sum(values) / len(values) for name, values in counted.items()})
 
     def _tokens(self, model: Any, inputs: dict[str, Tensor]) -> tuple[Tensor, Tokens]:
         completion = inputs["completion_ids"]
@@ -216,7 +236,7 @@ class RecordedTurnsTrainer(SDPOTrainer):
         self._count("outside_clip", aggregate(outside.to(now.dtype), mask))
 
     def _count(self, name: str, value: Tensor) -> None:
-        self._metrics["train"][name].append(float(value))
+        self._metrics["train"][name].append(float(value) * self._scale)
 
     def _set_temperatures(self, temperatures: Tensor) -> None:
         # TRL divides all logits by this; it broadcasts over them.

@@ -2,12 +2,14 @@
 
 What always holds: whole vocabularies of logits exist for one micro-batch of one model at a time
 (of two with the teacher's support), at the positions of replies alone; what is kept has K
-candidates per token.
+candidates per token. Processes that share sharded weights ask them equally often, since each
+forward pass gathers them from all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -19,7 +21,26 @@ from trainer.objective.hints import choose_hints, overlap
 from trainer.objective.probabilities import logprobs_at, top_ids
 from trainer.objective.settings import ObjectiveSettings
 
-__all__ = ["Forward", "fixed_numbers"]
+__all__ = ["Forward", "Rounds", "fixed_numbers", "rounds"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds:
+    """How often the teacher is asked about a micro-batch."""
+
+    hints: int
+    """The largest number of its prompts that a sample has."""
+    apart: bool
+    """Whether the teacher is asked once more, without hints."""
+
+
+def rounds(samples: Iterable[Sample]) -> Rounds:
+    """For micro-batches of all these samples, whichever process has which."""
+    prompts = [(each.teacher_prompts, each.prompt_ids) for each in samples]
+    return Rounds(
+        hints=max(len(teacher) for teacher, _ in prompts),
+        apart=any(teacher != (plain,) for teacher, plain in prompts),
+    )
 
 
 class Forward(Protocol):
@@ -39,10 +60,12 @@ def fixed_numbers(
     token_ids: Tensor,
     forward: Forward,
     settings: ObjectiveSettings,
+    asked: Rounds,
 ) -> dict[str, Tensor]:
     """For one micro-batch of B samples, T positions and K candidates.
 
-    `reply` is boolean, [B, T]; `token_ids` int64, [B, T]. The result, in nats where it is a
+    `reply` is boolean, [B, T]; `token_ids` int64, [B, T]; `asked` is of these samples, and of those
+    of other processes where weights are shared. The result, in nats where it is a
     log-probability: `old_per_token_logps`, `origin_logprobs` [B, T]; `candidate_ids`,
     `old_candidate_logprobs`, `teacher_candidate_logprobs`, `origin_candidate_logprobs`, `counts`
     [B, T, K]; `chosen` [B, T], the index of the hint at each token.
@@ -56,15 +79,17 @@ def fixed_numbers(
     # Only the teacher's candidates are still unknown here.
     old_logits = logits if settings.support == "teacher" else None
 
-    hints = max(len(each.teacher_prompts) for each in samples)
-    shape = (len(samples), hints, *student_ids.shape[1:])
+    shape = (len(samples), asked.hints, *student_ids.shape[1:])
     teacher_ids = student_ids.new_zeros(shape)
     teacher_logprobs = old.new_zeros(shape)
-    own_logprobs = old[..., 1:].unsqueeze(1).repeat(1, hints, 1, 1)
+    own_logprobs = old[..., 1:].unsqueeze(1).repeat(1, asked.hints, 1, 1)
     available = torch.zeros(shape[:2], dtype=torch.bool, device=old.device)
     lengths = torch.zeros(shape[:2], dtype=torch.int64, device=old.device)
-    for hint in range(hints):
+    for hint in range(asked.hints):
         rows = [row for row in everyone if len(samples[row].teacher_prompts) > hint]
+        if not rows:
+            forward(plain, everyone, teacher=True)  # for the others alone
+            continue
         prompts = [samples[row].teacher_prompts[hint] for row in rows]
         logits = forward(prompts, rows, teacher=True)
         found = top_ids(logits, settings.top_k)
@@ -86,7 +111,7 @@ def fixed_numbers(
         return values.gather(1, places).squeeze(1)
 
     ids, counts = candidates(student_ids, taken(teacher_ids), settings.support)
-    if prompts != plain:  # else the teacher's last answer was the one without hints
+    if asked.apart:  # else the teacher's only answer was the one without hints
         logits = forward(plain, everyone, teacher=True)
     origin = logprobs_at(logits, torch.cat([sampled, ids], -1))
     return {

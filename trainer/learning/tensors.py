@@ -37,10 +37,12 @@ def plain_tensors(samples: Sequence[Sample], padding: int) -> dict[str, Tensor]:
 
     B samples, P positions of prompts, T of replies: `prompt_ids`, `prompt_mask` [B, P];
     `completion_ids`, `completion_mask` [B, T]; `temperatures`, `advantages` [B];
-    `self_distillation_mask` [B]; `base_logprobs` [B, T], as recorded.
+    `self_distillation_mask` [B]; `base_logprobs` [B, T], as recorded. A filler has no token that
+    counts.
     """
     prompt_ids, prompt_mask = pad_left([each.prompt_ids for each in samples], padding)
     completion_ids, completion_mask = pad_right([each.token_ids for each in samples], padding)
+    completion_mask[[each.filler for each in samples]] = 0
     width = completion_ids.shape[1]
     recorded = [list(each.logprobs) + [0.0] * (width - len(each.logprobs)) for each in samples]
     return {

@@ -90,9 +90,8 @@ def rounds(origin: Path) -> bool:
     )
 
 
-def write_full(model: Any, origin: Path, out: Path) -> None:
-    """Write the model's weights in the form of the origin's files into `out`."""
-    tensors: Mapping[str, torch.Tensor] = model.state_dict()
+def write_full(tensors: Mapping[str, torch.Tensor], origin: Path, out: Path) -> None:
+    """Write a model's state dict in the form of the origin's files into `out`."""
     _copy_documents(origin, out)
     for name, shard in _shards(origin):
         wanted: dict[str, torch.Tensor] = {}
@@ -103,8 +102,11 @@ def write_full(model: Any, origin: Path, out: Path) -> None:
         save_file(wanted, out / name, metadata={"format": "pt"})
 
 
-def write_adapter(model: Any, origin: Path, out: Path) -> None:
-    """Write the model's adapter into `out`, naming the release id of the origin as its base."""
+def write_adapter(model: Any, tensors: Mapping[str, torch.Tensor], origin: Path, out: Path) -> None:
+    """Write the adapter of a model with the state dict `tensors` into `out`.
+
+    It names the release id of the origin as its base.
+    """
     from peft import get_peft_model_state_dict
 
     out.mkdir(parents=True)
@@ -114,9 +116,9 @@ def write_adapter(model: Any, origin: Path, out: Path) -> None:
     # Sets of strings have another order in each process.
     document = json.dumps(config, indent=2, sort_keys=True, default=_plain)
     (out / ADAPTER_CONFIG).write_text(document + "\n", "utf-8")
-    tensors = get_peft_model_state_dict(model, save_embedding_layers=False)
+    found = get_peft_model_state_dict(model, dict(tensors), save_embedding_layers=False)
     save_file(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
+        {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()},
         out / ADAPTER_WEIGHTS,
         metadata={"format": "pt"},
     )

@@ -1,4 +1,7 @@
-"""`python -m trainer.worker`: the trainer as a program; see `reef-release train --help`."""
+"""`python -m trainer.worker`: the trainer as a program; see `reef-release train --help`.
+
+Started by `accelerate launch` it is one trainer in several processes; see `followers`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from reef_release.client import ReefClient
-from reef_release.errors import ReefError
+from reef_release.errors import ReefError, Unavailable
 from reef_release.node.config import NodeConfig
 from reef_release.node.vault import Vault
 from trainer.worker.development import read_development
@@ -24,7 +27,10 @@ def main() -> int:
     given = _parser().parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
-        _work(given)
+        if os.environ.get("RANK", "0") == "0":
+            _work(given)
+        else:
+            _follow()
     except (ReefError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -51,6 +57,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _follow() -> None:
+    from trainer.learning import ranks
+    from trainer.worker.followers import follow
+
+    ranks.join()
+    follow()
+    ranks.leave()
+
+
 def _work(given: argparse.Namespace) -> None:
     settings = read_worker_settings(given.settings) if given.settings else WorkerSettings()
     threads, screening = settings.training.threads, settings.screening
@@ -66,8 +81,10 @@ def _work(given: argparse.Namespace) -> None:
     with ExitStack() as stack:
         directory = stack.enter_context(StateDirectory(given.state))
         # Twelve seconds, after what can be wrong with the arguments.
+        from trainer.learning import ranks
         from trainer.learning.batch import run_batch
         from trainer.worker.desk import TrainWorkerConfig
+        from trainer.worker.followers import Leader
         from trainer.worker.releases import ReleaseSource
         from trainer.worker.screening import Screener
         from trainer.worker.worker import TrainWorker
@@ -91,10 +108,28 @@ def _work(given: argparse.Namespace) -> None:
         if development is not None:
             screen = Screener(development, screening.seed, threads, given.state / "screening")
         config = TrainWorkerConfig(name=given.name, scenario=given.scenario, channel=given.channel)
+        ranks.join()
+        leader = Leader() if ranks.count() > 1 else None
         worker = TrainWorker(
-            config, client, source, directory, settings, train=run_batch, screen=screen
+            config,
+            client,
+            source,
+            directory,
+            settings,
+            train=run_batch if leader is None else leader.train,
+            screen=screen,
         )
-        worker.run(once=given.once)
+        if leader is None:
+            worker.run(once=given.once)
+            return
+        stack.callback(leader.dismiss)
+        worker.run(once=given.once, stop=leader.broken)
+        if leader.broken.is_set():
+            raise Unavailable(
+                "The processes of this trainer are no longer in step.",
+                next_step="Start it again; what it recorded says why.",
+            )
+    ranks.leave()
 
 
 if __name__ == "__main__":
