@@ -17,12 +17,14 @@ import uvicorn
 from litestar import Litestar, Request, Response, get, post
 
 from judge.scripted.backend import MODEL
+from judge.scripted.faults import Faults
 from judge.scripted.rules import answer
 from reef_release.errors import BadRequest, NotFound, ReefError
 
 __all__ = ["create_app", "serve"]
 
 _AnyRequest = Request[Any, Any, Any]
+_NONE = Faults()
 
 
 class _Message(msgspec.Struct, frozen=True):
@@ -38,7 +40,7 @@ class _ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
 
 
-def create_app(name: str = MODEL) -> Litestar:
+def create_app(name: str = MODEL, faults: Faults = _NONE) -> Litestar:
     """The HTTP application; clients know the rules as model *name*."""
 
     @post("/v1/chat/completions", status_code=200)
@@ -53,7 +55,8 @@ def create_app(name: str = MODEL) -> Litestar:
         if asked.model not in (None, name):
             raise NotFound(f"No model is called {asked.model!r}.", next_step=f"Ask for {name!r}.")
         messages = [{"role": each.role, "content": each.content} for each in asked.messages]
-        text = answer(messages, asked.seed or 0)
+        seed = asked.seed or 0
+        text = faults.spoilt(answer(messages, seed), messages, seed)
         return {
             "id": f"chatcmpl-{uuid.uuid4().hex}",
             "object": "chat.completion",
@@ -99,7 +102,9 @@ def _problem(_: _AnyRequest, error: ReefError) -> Response[bytes]:
     )
 
 
-def serve(*, host: str = "127.0.0.1", port: int = 8090, name: str = MODEL) -> None:
+def serve(
+    *, host: str = "127.0.0.1", port: int = 8090, name: str = MODEL, faults: Faults = _NONE
+) -> None:
     """Serve until a signal ends the process.
 
     Prints one line that ends with the address once it listens; port 0 takes a free one.
@@ -108,5 +113,5 @@ def serve(*, host: str = "127.0.0.1", port: int = 8090, name: str = MODEL) -> No
     with socket.create_server((host, port)) as listening:
         print(f"serving {name} at http://{host}:{listening.getsockname()[1]}", flush=True)
         # Without websockets: uvicorn would import a deprecated library for a route nobody has.
-        config = uvicorn.Config(create_app(name), log_level="warning", ws="none")
+        config = uvicorn.Config(create_app(name, faults), log_level="warning", ws="none")
         uvicorn.Server(config).run(sockets=[listening])

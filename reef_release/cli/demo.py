@@ -1,10 +1,12 @@
-"""`demo`: the whole chain on this machine, good candidates and bad ones, in minutes."""
+"""`demo`: the whole chain on this machine, what is learned and what must not get in, in minutes."""
 
 from __future__ import annotations
 
 import shutil
 import time
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -16,6 +18,16 @@ from reef_release.settings import load_settings
 __all__ = ["register"]
 
 _MARK = "demo.marker"
+_QUICK_SESSIONS = 6
+_FRESH_TASKS = 50
+"""Asked before and after the sessions; with --quick a tenth of it."""
+
+
+class MemoryKind(StrEnum):
+    """What of the memory file the policy is shown."""
+
+    HINT = "hint"
+    SYSTEM = "system"
 
 
 def register(app: typer.Typer) -> None:
@@ -24,24 +36,49 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
+    sessions: Annotated[
+        int, typer.Option("--sessions", min=1, help="How many sessions of homework are held.")
+    ] = 36,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Of problems, sampling and the student's words.")
+    ] = 0,
+    memory: Annotated[
+        MemoryKind,
+        typer.Option("--memory", help="The memory arm: the newest note as a hint, or the file."),
+    ] = MemoryKind.HINT,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few sessions only: too few to learn much.")
+    ] = False,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Promote a good candidate, try bad ones, follow with a node, and audit it all offline.
+    """Learn from homework, try bad candidates, follow with a node, and audit it all offline.
 
     Works in HOME/demo, which it empties first. Exit status 0 when everything went as it must.
     """
-    from reef_release.cli.homework import SCENARIO
+    from reef_release.cli.homework import SCENARIO, homework_learning
+    from reef_release.cli.lessons import ARMS, Lessons, draw_curves
     from reef_release.cli.play import Play
     from reef_release.cli.stack import LocalStack
 
     directory = load_settings(home=home).home / "demo"
     _empty(directory)
+    lessons = Lessons(
+        seed=seed,
+        sessions=min(sessions, _QUICK_SESSIONS) if quick else sessions,
+        fresh=_FRESH_TASKS // 10 if quick else _FRESH_TASKS,
+        memory=memory.value,
+        directory=directory / "stream",
+    )
+    picture = directory / "curve.png"
     started = time.monotonic()
-    with LocalStack(directory, scenario=SCENARIO) as stack:
+    with LocalStack(directory, scenario=SCENARIO, learning=homework_learning()) as stack:
         play = Play(stack)
         play.set_up()
-        play.good_candidates()
+        play.origin()
+        play.lessons(lessons)
+        draw_curves([lessons.records(arm) for arm in ARMS], picture)
+        play.better_candidate()
         play.bad_candidates()
         play.tampered()
         play.by_hand()
@@ -71,6 +108,7 @@ def demo(
         console.print(
             f"{'Everything went as it must.' if good else 'SOMETHING WENT WRONG.'} "
             f"{seconds:.0f} s.\n"
+            f"Curve: {picture}    sessions, word by word: {lessons.directory}\n"
             f"Log files: {directory}/logs    export: {directory}/export\n"
             "Check the export again, with public keys only:\n"
             f"  reef-release audit verify {directory}/export --root {stack.keys}/root.json\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 from reef_release.artifacts.schema import model_schema, schema_bytes
 from reef_release.cli.external import module_command, tiny_models
-from reef_release.cli.programs import PROGRAMS
+from reef_release.cli.programs import DEVELOPMENT, PROGRAMS, Learning
 from reef_release.cli.stack import LocalStack
 from reef_release.client import ReefClient
 from reef_release.domain.canonical import canonical_json
@@ -21,10 +21,21 @@ from reef_release.signing.policy import sign_policy
 from reef_release.tokens import TokenRole
 from reef_release.wire import CandidateManifest, CandidateView, ScenarioRequest
 
-__all__ = ["SCENARIO", "await_status", "degrade", "policy_document", "start_homework", "submit"]
+__all__ = [
+    "BATCH_SIZE",
+    "SCENARIO",
+    "await_status",
+    "degrade",
+    "homework_learning",
+    "policy_document",
+    "start_homework",
+    "submit",
+]
 
 SCENARIO = "homework"
+BATCH_SIZE = 4
 _SUITE_TASKS = 400
+_DEVELOPMENT_TASKS = 200
 _GATE_TIMEOUT_S = 300.0
 _LOOK_S = 0.2
 
@@ -51,6 +62,11 @@ def policy_document(suite: str) -> dict[str, Any]:
     }
 
 
+def homework_learning() -> Learning:
+    """How the tiny policy learns, by the settings that come with it. Raises `SettingsError`."""
+    return Learning(settings=tiny_models().parent / "homework.toml", batch_size=BATCH_SIZE)
+
+
 def start_homework(stack: LocalStack, client: ReefClient, say: Callable[[str], None]) -> None:
     """Start the programs of a prepared *stack*; the scenario comes before those that work on it."""
     service, *workers = PROGRAMS
@@ -66,9 +82,8 @@ def start_homework(stack: LocalStack, client: ReefClient, say: Callable[[str], N
 def _ensure_scenario(stack: LocalStack, client: ReefClient) -> None:
     """Create the scenario if it is missing."""
     suite = stack.home / "suite.jsonl"
-    if not suite.exists():
-        options = {"--split": "gate", "--count": _SUITE_TASKS, "--seed": 0, "--out": suite}
-        subprocess.run(module_command("trainer.tiny.problems", options), check=True)
+    _draw("gate", _SUITE_TASKS, suite)
+    _draw("development", _DEVELOPMENT_TASKS, stack.home / DEVELOPMENT)
     try:
         client.scenario(SCENARIO)
     except NotFound:
@@ -77,6 +92,12 @@ def _ensure_scenario(stack: LocalStack, client: ReefClient) -> None:
         key = load_key(stack.keys / Role.POLICY / PRIVATE_NAME, Role.POLICY)
         signed = sign_policy(canonical_json(policy_document(digest)), key)
         client.create_scenario(ScenarioRequest(name=SCENARIO, schema=schema, policy=signed))
+
+
+def _draw(split: str, count: int, out: Path) -> None:
+    if not out.exists():
+        options = {"--split": split, "--count": count, "--seed": 0, "--out": out}
+        subprocess.run(module_command("trainer.tiny.problems", options), check=True)
 
 
 def degrade(how: str, init: Path, out: Path) -> None:

@@ -15,6 +15,7 @@ from reef_release.audit.http_source import ClientSource
 from reef_release.cli.audit import replay_with_weights
 from reef_release.cli.external import tiny_models
 from reef_release.cli.homework import SCENARIO, await_status, degrade, start_homework, submit
+from reef_release.cli.lessons import Lessons
 from reef_release.cli.output import console
 from reef_release.cli.stack import LocalStack
 from reef_release.client import ReefClient
@@ -58,14 +59,36 @@ class Play:
         with self._operator() as client:
             start_homework(self.stack, client, self._say)
 
-    def good_candidates(self) -> None:
-        """The warm-started origin, then weights that are really better."""
+    def origin(self) -> None:
+        """The warm-started policy, which follows hints and knows nobody's taste."""
         self._gate("the warm-started policy, as origin", tiny_models() / "origin", "promoted")
+        self._follow()
+
+    def lessons(self, lessons: Lessons) -> None:
+        """Homework, session by session: without learning, with a memory, and with the update."""
+        for arm, words in (
+            ("control", "the same sessions without learning, for comparison"),
+            ("memory", "the same sessions with what was said before as a note in the prompt"),
+            ("update", "the sessions that weights are learned from"),
+        ):
+            self._say(f"{lessons.sessions} sessions of homework: {words}")
+            lessons.hold(self.stack, arm)
+        self.stack.check()
+        self._good = self._serving()
+        with self._operator() as client:
+            learned = [view for view in client.candidates(SCENARIO) if view.base is not None]
+        promoted = [view for view in learned if view.status == "promoted"]
+        self._row(
+            f"{lessons.sessions} sessions of homework",
+            f"{len(promoted)} promoted",
+            f"{len(learned)} candidates learned from reactions alone, each gated",
+            True,
+        )
+
+    def better_candidate(self) -> None:
+        """Weights that somebody trained elsewhere, and that are really better."""
         self._gate("a really better candidate", tiny_models() / "better", "promoted")
-        self._say("waiting until the serving node has loaded it")
-        serving = self._serving()
-        if not self._node_serves(serving):
-            raise Unavailable("The node did not load the release; see logs/node.log.")
+        self._follow()
         self._row("the serving node follows", "loaded", "digests and canaries agree", True)
 
     def bad_candidates(self) -> None:
@@ -131,6 +154,11 @@ class Play:
             problems or f"{report.event_count} events, every promotion derived again",
             report.good,
         )
+
+    def _follow(self) -> None:
+        self._say("waiting until the serving node has loaded it")
+        if not self._node_serves(self._serving()):
+            raise Unavailable("The node did not load the release; see logs/node.log.")
 
     def _candidate_directory(self, name: str) -> Path:
         parent = self.stack.home / "candidates"

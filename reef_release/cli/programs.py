@@ -1,7 +1,7 @@
 """The programs of one machine's stack: what each is started with, and nothing that it needs not.
 
 Each gets its own token and its own key; the judge here is the scripted one, which knows the
-homework rules and needs no model.
+homework rules and needs no model, and the trainer is the one that the tiny policy learns with.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from pathlib import Path
 
 from reef_release.signing.keyring import PRIVATE_NAME, ROOT_NAME
 
-__all__ = ["PROGRAMS", "Addresses", "Program", "local_programs"]
+__all__ = ["DEVELOPMENT", "PROGRAMS", "Addresses", "Learning", "Program", "local_programs"]
 
-PROGRAMS = ("service", "signer", "gate", "engine", "node", "judge-model", "judge")
+PROGRAMS = ("service", "signer", "gate", "engine", "node", "judge-model", "judge", "trainer")
 """In the order in which they are started."""
+DEVELOPMENT = "development.jsonl"
+"""The trainer's development tasks, in the data directory."""
+_VERIFIERS = "answer@1,work_steps@1,style@1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,19 @@ class Addresses:
     service: str
     engine: str
     judge: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """How the policy learns: a batch's turns, the trainer's settings, and how bad the judge is.
+
+    `flip_votes` is the share of votes with the other sign, `drop_hints` that of turns without any.
+    """
+
+    settings: Path
+    batch_size: int
+    flip_votes: float = 0.0
+    drop_hints: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +62,7 @@ def local_programs(
     tokens: Mapping[str, Path],
     database_url: str,
     scenario: str,
+    learning: Learning,
 ) -> dict[str, Program]:
     """Every program of `PROGRAMS` by its name."""
     root = keys / ROOT_NAME
@@ -78,6 +95,7 @@ def local_programs(
             REEF_DATABASE_URL=database_url,
             REEF_PORT=_port(at.service),
             REEF_UPSTREAM_URL=f"{at.engine}/v1",
+            REEF_BATCH_SIZE=str(learning.batch_size),
         ),
         program("signer", verb("signer", key=key("release"), root=root, token_file=tokens["sign"])),
         program("gate", verb("gate", key=key("gate"), token_file=tokens["gate"])),
@@ -100,7 +118,12 @@ def local_programs(
         ),
         program(
             "judge-model",
-            module("judge.scripted", port=_port(at.judge)),
+            module(
+                "judge.scripted",
+                port=_port(at.judge),
+                flip_votes=learning.flip_votes,
+                drop_hints=learning.drop_hints,
+            ),
             answers_at=at.judge,
         ),
         program(
@@ -111,6 +134,20 @@ def local_programs(
                 endpoint=f"{at.judge}/v1",
                 token_file=tokens["judge"],
             ),
+        ),
+        program(
+            "trainer",
+            verb(
+                "train",
+                scenario=scenario,
+                root=root,
+                state=home / "trainer",
+                settings=learning.settings,
+                development=home / DEVELOPMENT,
+                verifiers=_VERIFIERS,
+                token_file=tokens["train"],
+            ),
+            OMP_NUM_THREADS="1",
         ),
     )
     return {each.name: each for each in programs}

@@ -77,7 +77,13 @@ def up(
 ) -> None:
     """Everything on this machine with the tiny policy, kept running until Ctrl-C."""
     from reef_release.cli.external import tiny_models
-    from reef_release.cli.homework import SCENARIO, await_status, start_homework, submit
+    from reef_release.cli.homework import (
+        SCENARIO,
+        await_status,
+        homework_learning,
+        start_homework,
+        submit,
+    )
     from reef_release.cli.stack import LocalStack
     from reef_release.tokens import TokenRole
 
@@ -85,7 +91,8 @@ def up(
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     signal.signal(signal.SIGINT, lambda *_: stopped.set())
     settings = load_settings(home=home)
-    with LocalStack(settings.home, scenario=SCENARIO, port=port) as stack:
+    learning = homework_learning()
+    with LocalStack(settings.home, scenario=SCENARIO, learning=learning, port=port) as stack:
         stack.prepare(_say)
         with stack.client(TokenRole.OPERATE) as client:
             start_homework(stack, client, _say)

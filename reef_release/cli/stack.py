@@ -23,7 +23,7 @@ from typing import Any, Self
 import httpx
 import msgspec
 
-from reef_release.cli.programs import Addresses, Program, local_programs
+from reef_release.cli.programs import Addresses, Learning, Program, local_programs
 from reef_release.client import ReefClient
 from reef_release.errors import SettingsError, Unavailable
 from reef_release.log.embedded import EmbeddedPostgres
@@ -42,9 +42,10 @@ _PREFIXES = ("REEF_", "DATABASE_URL")
 class LocalStack:
     """The processes of one data directory; use it as a context."""
 
-    def __init__(self, home: Path, *, scenario: str, port: int = 0) -> None:
+    def __init__(self, home: Path, *, scenario: str, learning: Learning, port: int = 0) -> None:
         self.home = home.absolute()
         self.scenario = scenario
+        self.learning = learning
         self.url = f"http://127.0.0.1:{port or _free_port()}"
         self.engine_url = f"http://127.0.0.1:{_free_port()}"
         self._judge_url = f"http://127.0.0.1:{_free_port()}"
@@ -174,6 +175,7 @@ class LocalStack:
             tokens=tokens,
             database_url=self.service_dsn,
             scenario=self.scenario,
+            learning=self.learning,
         )
 
     def _database_password(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from reef_release.cli.options import read_token
+from reef_release.cli.programs import Learning
 from reef_release.cli.stack import LocalStack
 from reef_release.errors import SettingsError
 
@@ -55,7 +56,12 @@ def test_a_token_file_with_two_words_is_refused_and_not_printed(tmp_path: Path) 
 
 def test_a_stack_is_not_started_beside_another_on_its_port(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        stack = LocalStack(tmp_path / "home", scenario="homework", port=taken.getsockname()[1])
+        stack = LocalStack(
+            tmp_path / "home",
+            scenario="homework",
+            learning=Learning(settings=tmp_path / "settings.toml", batch_size=1),
+            port=taken.getsockname()[1],
+        )
         with pytest.raises(SettingsError, match="in use"):
             stack.prepare(print)
     assert not (tmp_path / "home").exists()
