@@ -24,6 +24,7 @@ from reef_release.wire import CandidateManifest, CandidateView, ScenarioRequest
 __all__ = [
     "BATCH_SIZE",
     "SCENARIO",
+    "await_node",
     "await_status",
     "degrade",
     "homework_learning",
@@ -37,6 +38,7 @@ BATCH_SIZE = 4
 _SUITE_TASKS = 400
 _DEVELOPMENT_TASKS = 200
 _GATE_TIMEOUT_S = 300.0
+_NODE_TIMEOUT_S = 90.0
 _LOOK_S = 0.2
 
 
@@ -120,6 +122,24 @@ def submit(stack: LocalStack, directory: Path) -> CandidateView:
     with stack.client(role) as client:
         files = client.upload_directory(directory)
         return client.submit(SCENARIO, CandidateManifest(files=files, base=base, parent=base))
+
+
+def await_node(stack: LocalStack) -> None:
+    """Wait until a node has loaded the release served. Raises `Unavailable`."""
+    deadline = time.monotonic() + _NODE_TIMEOUT_S
+    with stack.client(TokenRole.OPERATE) as client:
+        while True:
+            view = client.scenario(SCENARIO)
+            serving = view.channels["stable"].release_id
+            if any(node.release_id == serving for node in view.nodes):
+                return
+            stack.check()
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"No node has loaded the release {serving[:12]} after {_NODE_TIMEOUT_S:.0f} s.",
+                    next_step=f"See {stack.home}/logs/node.log.",
+                )
+            time.sleep(_LOOK_S)
 
 
 def await_status(stack: LocalStack, candidate_id: str, *ends: str) -> CandidateView:

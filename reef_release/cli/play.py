@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +13,20 @@ from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
 from reef_release.cli.audit import replay_with_weights
 from reef_release.cli.external import tiny_models
-from reef_release.cli.homework import SCENARIO, await_status, degrade, start_homework, submit
+from reef_release.cli.homework import (
+    SCENARIO,
+    await_node,
+    await_status,
+    degrade,
+    start_homework,
+    submit,
+)
 from reef_release.cli.lessons import Lessons
 from reef_release.cli.output import console
 from reef_release.cli.stack import LocalStack
 from reef_release.client import ReefClient
 from reef_release.domain.events import ReleasePromoted, encode_data
-from reef_release.errors import ReefError, Unavailable
+from reef_release.errors import ReefError
 from reef_release.ids import uuid7
 from reef_release.log import EventLog, NewEvent
 from reef_release.signing.keyring import ROOT_NAME
@@ -30,7 +36,6 @@ from reef_release.wire import CandidateView
 __all__ = ["Play", "Row"]
 
 _ENDS = ("errored", "failed", "inconclusive", "promoted")
-_NODE_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +162,7 @@ class Play:
 
     def _follow(self) -> None:
         self._say("waiting until the serving node has loaded it")
-        if not self._node_serves(self._serving()):
-            raise Unavailable("The node did not load the release; see logs/node.log.")
+        await_node(self.stack)
 
     def _candidate_directory(self, name: str) -> Path:
         parent = self.stack.home / "candidates"
@@ -256,16 +260,6 @@ class Play:
         with self._operator() as client:
             served = client.scenario(SCENARIO).channels.get("stable")
         return served.release_id if served else ""
-
-    def _node_serves(self, release_id: str) -> bool:
-        deadline = time.monotonic() + _NODE_TIMEOUT_S
-        with self._operator() as client:
-            while time.monotonic() < deadline:
-                nodes = client.scenario(SCENARIO).nodes
-                if any(node.release_id == release_id for node in nodes):
-                    return True
-                time.sleep(0.3)
-        return False
 
     def _operator(self) -> ReefClient:
         return self.stack.client(TokenRole.OPERATE)
