@@ -127,6 +127,8 @@ class Candidates:
         if not submission.sent:
             self._submit(submission, line)
             return True
+        # In this order: a promotion ends the line, too, and may come between the two looks.
+        over = self._desk.client.training.line(scenario, line.line).over
         view = self._desk.client.candidate(scenario, submission.candidate_id)
         if view.status == "promoted":
             self._desk.directory.keep_adam(
@@ -137,7 +139,6 @@ class Candidates:
             self._desk.save(line=None, submission=None, adam=[*adam, submission.candidate_id])
             self._desk.prune()
             return True
-        over = self._desk.client.training.line(scenario, line.line).over
         if over is not None:
             self._desk.abandon(line, over)
             return True

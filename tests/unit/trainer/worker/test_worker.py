@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +87,29 @@ def test_after_a_promotion_the_next_line_begins_at_the_release_with_its_state(
     assert school.ends("training.started")[1].parent == release
     assert len(set(lines_of(school))) == 2
     assert steps_of(school) == [1, 2, 1, 2]
+
+
+def test_a_promotion_between_two_looks_is_seen_as_one(
+    school: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    school.traffic.form()
+    school.run()
+    release = school.candidate
+    gate_id = school.world.passed(release)
+
+    def promoting(look: Callable[..., Any]) -> Callable[..., Any]:
+        def looked(*given: Any) -> Any:
+            found = look(*given)
+            if school.world.serving != release:
+                school.world.promote(gate_id)
+            return found
+
+        return looked
+
+    for name in ("candidate", "line"):
+        monkeypatch.setattr(school.client, name, promoting(getattr(school.client, name)))
+    school.run()
+    assert school.kept().adam == [release]
 
 
 def test_after_a_failed_gate_training_starts_again_from_the_release_and_its_state(
