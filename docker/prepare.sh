@@ -16,7 +16,7 @@ mkdir -p "$directory"
 [ -e "$directory/keys" ] || "${reef_release[@]}" keys init --dir "$directory/keys"
 
 mkdir -p "$directory/tokens"
-for role in gate ingest judge operate serve sign train; do
+for role in audit gate ingest judge operate serve sign train; do
   token=$directory/tokens/$role
   [ -e "$token" ] || "${reef_release[@]}" token create --role "$role" --dir "$directory/keys" >"$token"
 done

@@ -27,6 +27,7 @@ from trainer.stream.sessions import MAX_REPLIES, Stream
 from trainer.stream.settling import Settling
 from trainer.stream.tasks import Task, fresh_tasks, read_tasks, stream_tasks
 from trainer.stream.taste import load_taste
+from trainer.stream.voice import Voice
 
 __all__ = ["main", "parser"]
 
@@ -44,7 +45,7 @@ def main() -> int:
             out = stack.enter_context(RecordFile(given.out))
             if settling is not None:
                 settling.begin()
-            _run(given, endpoint, out, settling)
+            _run(given, endpoint, out, settling, _voice(given, stack))
     except (ReefError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -69,6 +70,9 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="problems, sampling and the student's words")
     add("--tasks", type=Path, help='JSON lines {"question", "answer"} instead of generated ones')
     add("--taste", default="homework", help="a shipped taste or a TOML file")
+    add("--student", metavar="URL", help="a model that words what the student says")
+    add("--student-model", help="its name there; by default the only one that is served")
+    add("--student-extra", default="{}", metavar="JSON", help="more fields of requests to it")
     add("--max-replies", type=int, default=MAX_REPLIES)
     add("--temperature", type=float, default=0.7)
     add("--max-tokens", type=int, default=128)
@@ -98,12 +102,6 @@ def _endpoint(given: argparse.Namespace) -> Endpoint:
                 f"{each!r} is no header.", next_step="Write it as x-reef-scenario:homework."
             )
         headers[name.strip()] = value.strip()
-    try:
-        extra = msgspec.json.decode(given.extra, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise SettingsError(
-            f"--extra is no JSON object: {error}.", next_step='Write it as {"top_p": 0.9}.'
-        ) from error
     return Endpoint(
         given.base_url,
         model=given.model,
@@ -111,9 +109,30 @@ def _endpoint(given: argparse.Namespace) -> Endpoint:
         headers=headers,
         temperature=given.temperature,
         max_tokens=given.max_tokens,
-        extra=extra,
+        extra=_extra("--extra", given.extra),
         timeout_s=given.timeout_s,
     )
+
+
+def _extra(option: str, text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise SettingsError(
+            f"{option} is no JSON object: {error}.", next_step='Write it as {"top_p": 0.9}.'
+        ) from error
+
+
+def _voice(given: argparse.Namespace, stack: ExitStack) -> Voice | None:
+    if given.student is None:
+        return None
+    endpoint = Endpoint(
+        given.student,
+        model=given.student_model,
+        extra=_extra("--student-extra", given.student_extra),
+        timeout_s=given.timeout_s,
+    )
+    return Voice(endpoint=stack.enter_context(endpoint))
 
 
 def _settling(given: argparse.Namespace, endpoint: Endpoint, stack: ExitStack) -> Settling | None:
@@ -135,7 +154,11 @@ def _secret(file: Path | None) -> str | None:
 
 
 def _run(
-    given: argparse.Namespace, endpoint: Endpoint, out: RecordFile, settling: Settling | None
+    given: argparse.Namespace,
+    endpoint: Endpoint,
+    out: RecordFile,
+    settling: Settling | None,
+    voice: Voice | None,
 ) -> None:
     if (given.memory is not None) != (given.arm == "memory"):
         raise SettingsError(
@@ -159,6 +182,7 @@ def _run(
         closing=given.arm == "update",
         memory=memory,
         placement=given.memory_placement,
+        voice=voice,
     )
     tasks, fresh = _tasks(given)
     out.begin(Run(arm=given.arm, seed=given.seed, settings=_settings(given, endpoint)))
@@ -199,6 +223,8 @@ def _settings(given: argparse.Namespace, endpoint: Endpoint) -> dict[str, str]:
     names = ["extra", "max_replies", "max_tokens", "taste", "tasks", "temperature"]
     if given.arm == "memory":
         names += ["memory_bytes", "memory_notes", "memory_placement"]
+    if given.student is not None:
+        names += ["student_extra", "student_model"]
     return {"model": endpoint.model, **{name: str(getattr(given, name)) for name in names}}
 
 

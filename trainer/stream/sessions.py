@@ -21,6 +21,7 @@ from trainer.stream.records import RecordFile, Reply, Session
 from trainer.stream.student import Reaction, Student
 from trainer.stream.tasks import Task
 from trainer.stream.taste import Taste
+from trainer.stream.voice import Voice
 
 __all__ = ["MAX_REPLIES", "Stream", "call_seed"]
 
@@ -44,6 +45,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     """Send the reaction to a session's last reply, too, so that who records sees it."""
     memory: Memory | None = None
     placement: Placement = "system"
+    voice: Voice | None = None
+    """Who words what the student says; without one, the taste's own words are said."""
     release_of: Callable[[], str | None] | None = None
     """Which release is served; for endpoints whose answers do not say."""
 
@@ -97,6 +100,10 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
             )
             wall_s = round(time.monotonic() - asked, 3)
             reaction = student.react(answer.text, cut=answer.cut)
+            if self.voice is not None:
+                seed = call_seed(self.seed, place, len(replies))
+                said = self.voice.say(reaction.text, answer.text, seed)
+                reaction = msgspec.structs.replace(reaction, text=said)
             release = answer.release
             if release is None and self.release_of is not None:
                 release = self.release_of()

@@ -28,9 +28,6 @@ from trainer.recipe.memory import (
 from trainer.recipe.problems import apart, read_problems
 from trainer.recipe.report import Report
 
-# What other parts bring before the recipe is whole.
-EXPECTED_FAILURES = {"command of stream", "setting REEF_UPSTREAM_URL"}
-
 
 def tasks(path: Path, questions: list[str]) -> Path:
     lines = [
@@ -56,9 +53,7 @@ def test_the_recipe_as_it_is_shipped_is_in_order(tmp_path: Path) -> None:
         check=False,
     )
     lines = done.stdout.splitlines()
-    failed = {line[12:].split(":")[0].strip() for line in lines if line.startswith("FAIL")}
-    assert failed == EXPECTED_FAILURES, done.stdout
-    assert done.returncode == (1 if EXPECTED_FAILURES else 0)
+    assert done.returncode == 0, done.stdout
     assert sum(line.startswith("OK") for line in lines) > 30
     unchecked = [line for line in lines if line.startswith("NOT CHECKED")]
     assert all(line.endswith("give --models DIR") for line in unchecked)

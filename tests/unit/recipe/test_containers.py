@@ -79,8 +79,12 @@ def test_a_worker_has_the_token_of_its_role_and_prepare_makes_it(compose: Compos
                 "_token"
             )
             assert name.removesuffix("_token") in made.split()
-    for name, role in (("judge", "judge"), ("trainer", "train"), ("stream", "ingest")):
-        assert set(compose.services[name]["secrets"]) - {"root"} == {f"{role}_token"}
+    for name, roles in (
+        ("judge", {"judge_token"}),
+        ("trainer", {"train_token"}),
+        ("stream", {"ingest_token", "audit_token"}),
+    ):
+        assert set(compose.services[name]["secrets"]) - {"root"} == roles
 
 
 def test_command_lines_of_the_service_can_be_typed(compose: Compose) -> None:

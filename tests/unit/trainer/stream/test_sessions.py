@@ -15,6 +15,7 @@ from trainer.stream.records import RecordFile, Session
 from trainer.stream.sessions import Stream
 from trainer.stream.tasks import Task
 from trainer.stream.taste import load_taste
+from trainer.stream.voice import Voice
 
 TASKS = [Task(id=f"t{n}", question=f"How many in {n}?", key=18) for n in range(1, 6)]  # type: ignore[arg-type]
 HOMEWORK = load_taste("homework")
@@ -62,6 +63,21 @@ def test_nobody_asks_more_than_four_times(tmp_path: Path) -> None:
         (session,) = a_stream(server).run(TASKS[:1], out)
     assert len(session.replies) == 4
     assert not session.accepted
+
+
+def test_a_model_may_word_what_the_student_says_and_its_silence_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    server = FakeServer(second_time_good)
+    worded = FakeServer(lambda messages: "Hm, not like this." if "- 3" in str(messages) else "")
+    with RecordFile(tmp_path / "out.jsonl") as out:
+        voice = Voice(endpoint=worded.endpoint())
+        (session,) = a_stream(server, voice=voice).run(TASKS[:1], out)
+    first, second = session.replies
+    assert first.reaction == "Hm, not like this."
+    assert server.asked[1]["messages"][-1]["content"] == first.reaction
+    assert second.reaction in HOMEWORK.thanks
+    assert BULLETS in worded.asked[0]["messages"][1]["content"]
 
 
 def test_a_closing_call_carries_the_last_reaction_and_wants_one_token(tmp_path: Path) -> None:
