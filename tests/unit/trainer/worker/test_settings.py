@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reef_release.errors import SettingsError
+from trainer.tiny.shipped import ORIGIN
 from trainer.worker.settings import WorkerSettings, read_worker_settings
 
 TOML = """
@@ -29,6 +30,11 @@ def written(directory: Path, text: str, name: str = "settings.toml") -> Path:
     path = directory / name
     path.write_text(text)
     return path
+
+
+def test_the_settings_that_come_with_the_tiny_policy_submit() -> None:
+    found = read_worker_settings(ORIGIN.parents[1] / "homework.toml")
+    assert found.screening.submit_pass_rate is not None
 
 
 def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
