@@ -68,14 +68,15 @@ class Forker:
             text=True,
         )
 
-    def run(self, arguments: list[str], output: Path, kill: str) -> int:
-        """The exit status of a trainer."""
+    def run(self, arguments: list[str], output: Path, kill: str, processes: int) -> list[int]:
+        """The exit status of a trainer's processes."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         wanted = {"arguments": arguments, "output": str(output), "kill": kill}
+        wanted["processes"] = processes
         self._process.stdin.write(json.dumps(wanted) + "\n")
         self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        return [int(each) for each in self._process.stdout.readline().split()]
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -95,7 +96,11 @@ class Trainer:
 
     def run(self, kill: str = "") -> int:
         """Do what is due; the exit status, -9 when it was killed at the point *kill*."""
-        return self.forker.run(self.arguments, self.state.with_suffix(".log"), kill)
+        return self.run_in(1, kill)[0]
+
+    def run_in(self, processes: int, kill: str = "") -> list[int]:
+        """The same by so many processes, of which the last is killed."""
+        return self.forker.run(self.arguments, self.state.with_suffix(".log"), kill, processes)
 
     @property
     def said(self) -> str:

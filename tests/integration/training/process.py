@@ -2,7 +2,8 @@
 
 A line of JSON on the standard input starts one: {"arguments": [...], "output": FILE,
 "kill": POINT}; its exit status is the answer, -9 when it was killed. At POINT it kills itself, as
-a power cut would: nothing is flushed, closed or undone.
+a power cut would: nothing is flushed, closed or undone. With "processes": N it is one trainer in N
+processes, of which the last is killed; the answer is made when all have ended, by themselves.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from trainer.learning.step import RecordedTurnsTrainer
 from trainer.worker import __main__ as program
 from trainer.worker.candidates import Candidates
 from trainer.worker.job import JobRun
@@ -23,6 +26,7 @@ from trainer.worker.worker import TrainWorker
 _POINTS: dict[str, tuple[type[Any], str, str]] = {
     "claimed": (StateDirectory, "keep_batch", "before"),
     "noted": (TrainWorker, "_work", "before"),
+    "loss": (RecordedTurnsTrainer, "compute_loss", "second"),
     "second-step": (JobRun, "_on_step", "second"),
     "written": (JobRun, "_completed", "before"),
     "screened": (Candidates, "screening", "after"),
@@ -35,12 +39,31 @@ _POINTS: dict[str, tuple[type[Any], str, str]] = {
 def main() -> None:
     for line in sys.stdin:
         wanted = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            _become(**wanted)
-        _, status = os.waitpid(child, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        processes = wanted.pop("processes")
+        port = str(_free_port())
+        children = []
+        for rank in range(processes):
+            child = os.fork()
+            if child == 0:
+                if processes > 1:
+                    # What a launcher gives; it would also end all others when one is gone.
+                    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+                    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                    os.environ |= {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
+                if rank + 1 < processes:
+                    wanted["kill"] = ""
+                _become(**wanted)
+            children.append(child)
+        statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        sys.stdout.write(" ".join(map(str, statuses)) + "\n")
         sys.stdout.flush()
+
+
+def _free_port() -> int:
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        port: int = opened.getsockname()[1]
+    return port
 
 
 def _become(arguments: list[str], output: str, kill: str) -> None:

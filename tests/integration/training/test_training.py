@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file
 
 from reef_release.errors import Forbidden
 from reef_release.tokens import TokenRole
 from tests.integration.training.classroom import Classroom, Trainer
 from tests.integration.training.conftest import Open
-from trainer.learning.batch import Trained, run_batch
+from trainer.learning.batch import WEIGHTS, Trained, run_batch
 from trainer.learning.samples import read_batch
 from trainer.learning.settings import read_settings
 from trainer.tiny.shipped import ORIGIN
@@ -128,3 +129,33 @@ def test_a_train_token_reads_what_proves_a_release_and_no_trial(classroom: Class
                 client.events(scenario=classroom.school.scenario, type=kind)
         with pytest.raises(Forbidden):
             client.checkpoint()
+
+
+def test_a_trainer_in_two_processes_goes_on_after_one_of_them_was_killed(
+    classroom: Classroom, tmp_path: Path
+) -> None:
+    classroom.batch()
+    trainer = classroom.trainer("pair")
+    failures = len(classroom.school.events("training.failed"))
+    first, last = trainer.run_in(2, kill="loss")
+    assert last == -9
+    assert first not in (0, -9), trainer.said
+    assert "another process of the trainer is gone" in trainer.said
+    assert trainer.run_in(2) == [0, 0], trainer.said
+
+    events = classroom.school.events
+    # That a process was killed is not held against the batch.
+    assert len(events("training.failed")) == failures
+    completed = events("training.completed")[-1]
+    (started,) = events("training.started", batch_id=completed["batch_id"])
+    steps = events("training.step", batch_id=completed["batch_id"])
+    assert [each["step"] for each in steps] == [1, 2]
+    assert classroom.candidates()[-1].candidate_id == completed["weights_id"]
+
+    replayed(trainer, started, tmp_path / "alone")
+    ours, alone = (
+        load_file(directory / WEIGHTS / "model.safetensors")
+        for directory in (next((trainer.state / "results").iterdir()), tmp_path / "alone")
+    )
+    assert ours.keys() == alone.keys()
+    assert max(float((ours[name] - alone[name]).abs().max()) for name in alone) < 1e-5
