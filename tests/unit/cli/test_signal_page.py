@@ -33,7 +33,9 @@ VIEW = SignalView(
     suspended_judges=0,
     total=HOUR,
     hours=[HOUR],
-    waiting=OpenView(sessions=5, to_correlate=0, to_judge=1, samples=2, batches=1, claimed=1),
+    waiting=OpenView(
+        sessions=5, to_correlate=0, to_judge=1, samples=2, batch_size=4, batches=1, claimed=1
+    ),
     findings=[Reason(code="tag-is-reused", message="Send a new tag.", where="s-1")],
 )
 
