@@ -79,8 +79,9 @@ def _replay(given: argparse.Namespace) -> int:
         sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
     else:
         _print(outcome, given.out)
-    ranks.leave()
-    return 0 if isinstance(outcome, Trained) else 1
+    status = 0 if isinstance(outcome, Trained) else 1
+    ranks.leave(status)
+    return status
 
 
 def _print_step(record: StepRecord) -> None:

@@ -10,6 +10,7 @@ process, and all of this does nothing.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -51,11 +52,19 @@ def join() -> None:
     PartialState(cpu=not torch.cuda.is_available(), timeout=_PATIENCE)
 
 
-def leave() -> None:
-    """Part from the others, when all is done."""
-    if dist.is_initialized():
-        dist.barrier()
-        dist.destroy_process_group()
+def leave(status: int) -> None:
+    """Part from the others when all is done, and end this process with *status*.
+
+    Without others it returns.
+    """
+    if not dist.is_initialized():
+        return
+    dist.barrier()
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # At an ordinary exit, a thread of torch's that still wants the interpreter aborts the process.
+    os._exit(status)
 
 
 def count() -> int:

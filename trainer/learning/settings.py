@@ -18,6 +18,7 @@ __all__ = [
     "AdamSettings",
     "HintRendering",
     "LoraSettings",
+    "Precision",
     "TrainingSettings",
     "read_settings",
     "settings_text",

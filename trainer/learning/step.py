@@ -8,6 +8,7 @@ Several processes have equal shares of the places, and the loss is the mean over
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -73,6 +74,12 @@ class RecordedTurnsTrainer(SDPOTrainer):
         # As an argument it would be refused where models are sharded; it is made all the same for
         # parameters that are placed only when the training begins.
         self.optimizer = optimizer
+        sharding: Any = getattr(self.accelerator.state, "fsdp_plugin", None)
+        if sharding is not None and sharding.mixed_precision_policy is not None:
+            # accelerate would also add up the gradients of all processes in bfloat16.
+            sharding.mixed_precision_policy = dataclasses.replace(
+                sharding.mixed_precision_policy, reduce_dtype=torch.float32
+            )
 
     def _send_telemetry(self) -> None:
         """Nothing: that somebody trains here is nobody's business."""
@@ -126,11 +133,11 @@ class RecordedTurnsTrainer(SDPOTrainer):
             prompts: Sequence[Sequence[int]], rows: Sequence[int], *, teacher: bool
         ) -> Tensor:
             ids, mask = pad_left(prompts, padding)
-            places = list(rows)
-            completion, reply = part["completion_ids"][places], part["completion_mask"][places]
+            own = list(rows)
+            completion, reply = part["completion_ids"][own], part["completion_mask"][own]
             input_ids = torch.cat([ids.to(completion.device), completion], 1)
             attention_mask = torch.cat([mask.to(completion.device), reply], 1)
-            self._set_temperatures(part["temperatures"][places])
+            self._set_temperatures(part["temperatures"][own])
             weights: Any = nullcontext()
             if teacher:
                 weights = self._get_teacher_context_for_self_distillation()  # type: ignore[no-untyped-call]

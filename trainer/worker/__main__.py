@@ -63,7 +63,7 @@ def _follow() -> None:
 
     ranks.join()
     follow()
-    ranks.leave()
+    ranks.leave(0)
 
 
 def _work(given: argparse.Namespace) -> None:
@@ -129,7 +129,7 @@ def _work(given: argparse.Namespace) -> None:
                 "The processes of this trainer are no longer in step.",
                 next_step="Start it again; what it recorded says why.",
             )
-    ranks.leave()
+    ranks.leave(0)
 
 
 if __name__ == "__main__":

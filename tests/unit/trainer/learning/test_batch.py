@@ -233,6 +233,40 @@ def test_small_micro_batches_give_the_gradient_of_the_whole(once: Path, tmp_path
         assert parts.steps[0].metrics[name] == pytest.approx(whole[name], rel=1e-4), name
 
 
+def test_each_reply_is_read_at_the_temperature_at_which_it_was_sampled(tmp_path: Path) -> None:
+    engine = TransformersEngine()
+    engine.load(ORIGIN)
+
+    def mixed(views: list[BatchSampleView]) -> list[BatchSampleView]:
+        """Every other one as a server records that was told none, which means 1."""
+        return [
+            msgspec.structs.replace(
+                view,
+                temperature=None,
+                logprobs=list(engine.score(view.prompt_token_ids, view.token_ids, 1.0)),
+            )
+            if place % 2
+            else view
+            for place, view in enumerate(views)
+        ]
+
+    outcome = trained(tmp_path / "out", batch=make_batch(COUNT, mixed))
+    assert outcome.batch["drift"] < 1e-5
+
+
+def test_arithmetic_in_bfloat16_moves_full_parameters_nearly_as_float32_does(
+    once: Path, tmp_path: Path
+) -> None:
+    whole = json.loads((once / "training.json").read_bytes())["steps"][0]["metrics"]
+    settings = TrainingSettings(epochs=1, precision="bfloat16", gradient_checkpointing=True)
+    outcome = trained(tmp_path / "out", settings)
+    for name in ("loss", "grad_norm", "entropy"):
+        assert outcome.steps[0].metrics[name] == pytest.approx(whole[name], rel=0.1), name
+    weights = load_file(tmp_path / "out" / WEIGHTS / "model.safetensors")
+    moments = load_file(tmp_path / "out" / STATE / "adam.safetensors")
+    assert {each.dtype for each in (*weights.values(), *moments.values())} == {torch.float32}
+
+
 def test_adams_state_goes_on_with_the_weights_it_belongs_to(once: Path, tmp_path: Path) -> None:
     trained(tmp_path / "with", weights=once / WEIGHTS, state=once / STATE, serving=ORIGIN)
     trained(tmp_path / "without", weights=once / WEIGHTS, serving=ORIGIN)

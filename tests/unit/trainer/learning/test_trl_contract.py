@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from trainer.learning.sdpo import SDPOTrainer, sdpo_config
-from trainer.learning.settings import TrainingSettings
+from trainer.learning.settings import Precision, TrainingSettings
 from trainer.learning.step import RecordedTurnsTrainer
 from trainer.objective.settings import ObjectiveSettings
 
@@ -54,9 +54,10 @@ def test_nothing_else_of_trls_is_overridden() -> None:
     }
 
 
-def test_the_constructor_takes_an_optimizer_and_callbacks() -> None:
+def test_the_constructor_takes_callbacks_and_an_optimizer_may_be_given_later() -> None:
     given = {"model", "reward_funcs", "args", "train_dataset", "processing_class"}
-    assert given | {"optimizers", "callbacks"} <= set(parameters("__init__"))
+    assert given | {"callbacks"} <= set(parameters("__init__"))
+    assert "if self.optimizer is None:" in inspect.getsource(SDPOTrainer.create_optimizer)
 
 
 def test_the_forward_divides_by_a_temperature_that_may_be_one_per_sample() -> None:
@@ -111,3 +112,12 @@ def test_every_setting_that_trl_follows_reaches_it(tmp_path: Path) -> None:
     assert config.num_iterations == config.max_steps == 5
     assert config.seed == 7
     assert config.report_to == []
+
+
+@pytest.mark.parametrize(("ours", "its"), [("float32", "no"), ("bfloat16", "bf16")])
+def test_the_settings_decide_on_precision_and_no_launcher_does(
+    ours: Precision, its: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16" if its == "no" else "no")
+    config = sdpo_config(TrainingSettings(precision=ours), 4, tmp_path, seed=0)
+    assert config.mixed_precision == its
