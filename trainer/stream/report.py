@@ -191,27 +191,25 @@ def _seeds_table(rows: Rows) -> Iterator[str]:
 def _others(rows: Sequence[Rows]) -> Iterator[str]:
     yield "## Other settings"
     yield ""
-    yield "The update's arm alone, with what differs from the settings above."
+    yield "With what differs from the settings above."
     yield ""
-    yield "| rows | differs | seeds | three in a row | median | kept, least | promotions, mean |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    yield "| rows | differs | arm | seeds | three in a row | median | kept, least | promotions |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     plain = _flat(rows[0].study)
     for each in rows:
-        arm = next((found for found in each.arms if found.arm == "update"), None)
-        if arm is None:
-            continue
         own = _flat(each.study)
         differs = "; ".join(
             f"{name} {own.get(name, 'default')}"
             for name in sorted({*plain, *own})
             if own.get(name) != plain.get(name)
         )
-        least = "" if arm.kept_share_least is None else f"{arm.kept_share_least:.3f}"
-        yield (
-            f"| {each.name} | {differs or 'nothing'} | {len(arm.seeds)} | {arm.reached_count} | "
-            f"{_session(arm.reached_median)} | {least} | "
-            f"{statistics.fmean(len(seed.promotions) for seed in arm.seeds):.1f} |"
-        )
+        for arm in each.arms:
+            least = "" if arm.kept_share_least is None else f"{arm.kept_share_least:.3f}"
+            yield (
+                f"| {each.name} | {differs or 'nothing'} | {arm.arm} | {len(arm.seeds)} | "
+                f"{arm.reached_count} | {_session(arm.reached_median)} | {least} | "
+                f"{statistics.fmean(len(seed.promotions) for seed in arm.seeds):.1f} |"
+            )
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, str]:

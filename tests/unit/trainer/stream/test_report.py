@@ -50,10 +50,9 @@ def test_the_page_has_a_line_per_seed_a_picture_and_what_differs_elsewhere(tmp_p
     assert "Measured on 2026-01-02" in text
     assert "| 1 | never |  | 4 | `.#/##` | 0.80 → 0.76 | 1 promoted, 2 failed | 61 |" in text
     assert "| update | 1 | 1 | 4 | 0.950 | 0.950 |" in text
-    assert "| homework | nothing | 1 | 1 | 4 | 0.950 | 1.0 |" in text
-    assert (
-        "| a-worse-judge | flip_votes 0.2; trainer.training.epochs 2 | 1 | 0 | never | 0.950 | "
-    ) in text
+    assert "| homework | nothing | update | 1 | 1 | 4 | 0.950 | 1.0 |" in text
+    differs = "flip_votes 0.2; trainer.training.epochs 2"
+    assert f"| a-worse-judge | {differs} | update | 1 | 0 | never | 0.950 | 1.0 |" in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
 
