@@ -113,6 +113,10 @@ def _launch(report: Report, given: Given, compose: Compose) -> None:
             part for name, value in found.fsdp_config.items() for part in (f"--{name}", str(value))
         ]
         parsed(launch_command_parser(), [*options, "script"])
+        if found.fsdp_config.get("fsdp_version") != 2:
+            raise ValueError("fsdp_version is not 2")
+        if found.fsdp_config.get("fsdp_cpu_ram_efficient_loading") is not False:
+            raise ValueError("fsdp_cpu_ram_efficient_loading leaves one process without a teacher")
         processes, devices = found.num_processes, gpus(compose.services["trainer"])
         if processes != len(devices):
             raise ValueError(f"{processes} processes for {len(devices)} GPUs")

@@ -15,6 +15,7 @@ PAGES = pytest.mark.parametrize("page", pages.PAGES, ids=pages.name_of)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|TBD|XXX|placeholder|coming soon|lorem ipsum)\b", re.I)
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(home|root|Users|work|tmp)/\w")
 ALLOWED_PROGRAMS = {
+    "accelerate",
     "cd",
     "curl",
     "docker",

@@ -94,6 +94,34 @@ def test_mistakes_in_the_other_files_are_found(tmp_path: Path) -> None:
     assert [line.what for line in check(Given(recipe=recipe)).failed][:1] == ["compose files"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("fsdp_version: 2", "fsdp_version: 1", "not 2"),
+        ("efficient_loading: false\n", "efficient_loading: true\n", "without a teacher"),
+        ("num_processes: 2", "num_processes: 3", "3 processes for 2 GPUs"),
+    ],
+)
+def test_sharding_that_cannot_work_is_found(old: str, new: str, said: str, tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    shutil.copytree(DOCKER, docker, ignore=shutil.ignore_patterns("secrets"))
+    file = docker / "recipe" / "fsdp.yaml"
+    text = file.read_text("utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), "utf-8")
+    (docker / "recipe" / "compose.yaml").write_text("services: {}", "utf-8")
+    devices = '{deploy: {resources: {reservations: {devices: [{device_ids: ["5", "6"]}]}}}}'
+    (docker / "compose.yaml").write_text(
+        f"services: {{service: {{}}, trainer: {devices}}}", "utf-8"
+    )
+    [line] = [
+        each
+        for each in check(Given(recipe=docker / "recipe")).failed
+        if each.what == "accelerate's configuration"
+    ]
+    assert said in line.detail
+
+
 def test_a_report_tells_errors_from_defects() -> None:
     report = Report()
 
