@@ -66,7 +66,7 @@ def policy_document(suite: str) -> dict[str, Any]:
 
 def homework_learning() -> Learning:
     """How the tiny policy learns, by the settings that come with it. Raises `SettingsError`."""
-    return Learning(settings=tiny_models().parent / "homework.toml", batch_size=BATCH_SIZE)
+    return Learning(settings=tiny_models().parent / "homework.json", batch_size=BATCH_SIZE)
 
 
 def start_homework(stack: LocalStack, client: ReefClient, say: Callable[[str], None]) -> None:

@@ -22,8 +22,8 @@ __all__ = ["ARMS", "MAX_REPLIES", "Lessons", "draw_curves"]
 
 ARMS = ("control", "memory", "update")
 """In the order in which they are held."""
-MAX_REPLIES = 2
-"""Of a session: the tiny policy was never trained on a third, and breaks there."""
+MAX_REPLIES = 4
+"""Of a session."""
 _MEMORY: dict[str, dict[str, object]] = {
     "hint": {"--memory-placement": "hint", "--memory-notes": 1},
     "system": {"--memory-placement": "system"},

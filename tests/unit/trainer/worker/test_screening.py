@@ -33,11 +33,12 @@ def tasks(directory: Path, count: int = 6) -> Path:
         ((4, 10), (0, 10), False),
         ((9, 9), (0, 10), True),
         ((9, 8), (0, 10), False),
-        # What is served passes more, and that is the gate's matter.
-        ((5, 10), (9, 10), True),
+        ((5, 10), (9, 10), False),
+        ((5, 10), (5, 10), False),
+        ((6, 10), (5, 10), True),
     ],
 )
-def test_the_pass_rate_decides_unless_right_answers_are_lost(
+def test_weights_are_worth_a_gate_when_good_enough_better_and_not_less_often_right(
     new: tuple[int, int], serving: tuple[int, int], worth: bool
 ) -> None:
     settings = ScreeningSettings(submit_pass_rate=0.5, right_answers_margin=0.1)

@@ -33,7 +33,7 @@ def written(directory: Path, text: str, name: str = "settings.toml") -> Path:
 
 
 def test_the_settings_that_come_with_the_tiny_policy_submit() -> None:
-    found = read_worker_settings(ORIGIN.parents[1] / "homework.toml")
+    found = read_worker_settings(ORIGIN.parents[1] / "homework.json")
     assert found.screening.submit_pass_rate is not None
 
 
