@@ -89,13 +89,13 @@ class Screener:
 
 
 def is_worth_a_gate(new: Score, serving: Score, settings: ScreeningSettings) -> bool:
-    """Whether the new weights are to be submitted: good enough, and better than what is served."""
+    """Whether the new weights are to be submitted."""
     if settings.submit_pass_rate is None:
         return False
     lost = serving.right_rate - new.right_rate
     return (
         new.pass_rate >= settings.submit_pass_rate
-        and new.passed > serving.passed
+        and (new.passed > serving.passed or not settings.must_improve)
         and lost <= settings.right_answers_margin
     )
 

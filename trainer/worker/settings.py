@@ -19,6 +19,8 @@ class ScreeningSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     submit_pass_rate: float | None = None
     """From here on, a task passed being one that all verifiers pass. None: never."""
+    must_improve: bool = True
+    """Not submitted unless more tasks pass than with the release served."""
     right_answers_margin: float = 0.0
     """So many right answers fewer than the serving release has are let through, as a share."""
     task_limit: int | None = None

@@ -133,7 +133,12 @@ class Classroom:
                 "adam": {"learning_rate": 1e-5},
                 "bounds": {"truncated": 1.0},
             },
-            "screening": {"submit_pass_rate": 0.0, "right_answers_margin": 1.0, "task_limit": 2},
+            "screening": {
+                "submit_pass_rate": 0.0,
+                "must_improve": False,
+                "right_answers_margin": 1.0,
+                "task_limit": 2,
+            },
         }
         for part, values in settings.items():
             document[part] |= values
