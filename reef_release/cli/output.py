@@ -12,7 +12,7 @@ from rich.table import Table
 
 from reef_release.errors import ReefError
 
-__all__ = ["console", "emit", "fail", "print_table"]
+__all__ = ["complain", "console", "emit", "fail", "print_table"]
 
 _PLAIN_WIDTH = 140
 
@@ -41,6 +41,11 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     console.print(table)
 
 
+def complain(error: ReefError) -> None:
+    """Say on standard error what is wrong and what to do."""
+    _errors.print(f"error: {error}", markup=False, soft_wrap=True)
+
+
 def fail(error: ReefError, *, as_json: bool = False) -> NoReturn:
     """Say what is wrong and what to do, and exit with 2."""
     if as_json:
@@ -52,5 +57,5 @@ def fail(error: ReefError, *, as_json: bool = False) -> NoReturn:
         }
         sys.stdout.write(msgspec.json.encode(problem).decode() + "\n")
     else:
-        _errors.print(f"error: {error}", markup=False, soft_wrap=True)
+        complain(error)
     raise SystemExit(2)

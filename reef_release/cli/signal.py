@@ -8,16 +8,19 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import msgspec
 import typer
 from typer.core import TyperGroup
 
 from reef_release.cli.options import DEFAULT_URL, AsJson, TokenFile, Url, connect
-from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.output import complain, console, emit, print_table
 from reef_release.cli.signal_page import bar, show_signal
 from reef_release.errors import SettingsError
+
+if TYPE_CHECKING:
+    from reef_release.domain.correlation import Correlator
 
 __all__ = ["app"]
 
@@ -78,23 +81,33 @@ def replay(
     """Match captured calls to the calls that they continue, offline.
 
     With --json, writes a line {line, follows, method, reason} per call; `follows` is the number
-    (from 1) of the line that it continues, or null. Otherwise prints a summary.
+    (from 1) of the line that it continues, or null. Otherwise prints a summary. A line that is no
+    call is told on standard error and left out; the exit status is 1 then.
     """
-    from reef_release.domain.correlation import REASONS, Correlator, replay_traffic
+    from reef_release.domain.correlation import MALFORMED, Correlator, replay_traffic
 
     correlator = Correlator()
     methods: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     with _opened(traffic) as lines:
-        for result, binding in replay_traffic(lines, correlator):
+        for result, fault in replay_traffic(lines, correlator):
             if as_json:
                 sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
-            if binding.method is not None:
-                methods[binding.method] += 1
-            if binding.reason is not None:
-                reasons[binding.reason] += 1
-    if as_json:
-        return
+            if fault is not None:
+                complain(fault)
+            if result.method is not None:
+                methods[result.method] += 1
+            if result.reason is not None:
+                reasons[result.reason] += 1
+    if not as_json:
+        _summarise(correlator, methods, reasons)
+    if MALFORMED in reasons:
+        raise typer.Exit(1)
+
+
+def _summarise(correlator: Correlator, methods: Counter[str], reasons: Counter[str]) -> None:
+    from reef_release.domain.correlation import REASONS
+
     calls = methods.total() + reasons.total()
     console.print(f"{calls} calls, {methods.total()} continue another")
     if methods:
