@@ -30,6 +30,13 @@ _QUOTES = re.compile(
 )
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _BRACKET = re.compile(r"[\[(<]{1,2}[^\[\]()<>\n]{0,200}[\])>]{1,2}")
+_POSED = re.compile(
+    r"<<[0-9a-f]{8,} (?!END>>)[^<>\n]*>>.*?<<[0-9a-f]{8,} END>>"
+    r"|<(reaction|reply|system|user|assistant|verdict|evaluation|judge)>.*?</\1>"
+    r"|^#+ *(?:system|verdict|evaluation|judge|grader)\b.*?(?=^#+ *\w)",
+    re.I | re.S | re.M,
+)
+"""What poses as a piece of the judge's input: written in its form, and by nobody but the writer."""
 _TAG = re.compile(r"</?[a-z_|/-]{2,30}>", re.I)
 _SENTENCE = re.compile(rf"(?:[^.!?。！？\n]|\.(?=\S))+(?:{_SENTENCE_END})?")
 _EVALUATES = re.compile(
@@ -61,10 +68,16 @@ class _Clause(msgspec.Struct, frozen=True, kw_only=True):
 
 def without_address(text: str) -> str:
     """*text* without what speaks to an evaluator or poses as its input or output."""
+    text = _POSED.sub(" ", text)
     text = _OBJECT.sub(lambda match: "" if _EVALUATES.search(match[0]) else match[0], text)
     text = _BRACKET.sub(lambda match: "" if _EVALUATES.search(match[0]) else match[0], text)
     text = _TAG.sub(" ", text)
-    kept = [match[0] for match in _SENTENCE.finditer(text) if JUDGE.search(plain(match[0])) is None]
+    kept: list[str] = []
+    end = 0
+    for match in _SENTENCE.finditer(text):
+        if JUDGE.search(plain(match[0])) is None:
+            kept += text[end : match.start()], match[0]
+        end = match.end()
     return "".join(kept).strip()
 
 
