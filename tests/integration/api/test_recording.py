@@ -193,6 +193,16 @@ async def test_a_report_is_received_once_for_each_receipt(story: Story) -> None:
     assert "nice" not in json.dumps(events)
 
 
+@pytest.mark.parametrize("score", ["NaN", "Infinity", "-Infinity", "1e999", '"1"', "true"])
+async def test_a_score_that_is_no_finite_number_is_refused(story: Story, score: str) -> None:
+    receipt = (await record(story, interaction()))["interaction_id"]
+    body = f'{{"references": ["{receipt}"], "score": {score}}}'.encode()
+    with pytest.raises(Problem) as problem:
+        await story.post("ingest", "/reef/report", body)
+    assert problem.value.status == 400
+    assert await story.events(type="report.received") == []
+
+
 async def test_a_divergent_report_is_refused_and_the_first_one_still_stands(story: Story) -> None:
     receipt = (await record(story, interaction()))["interaction_id"]
     fine = {"references": [receipt], "score": 1, "feedback": "good"}
