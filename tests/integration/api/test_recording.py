@@ -193,7 +193,9 @@ async def test_a_report_is_received_once_for_each_receipt(story: Story) -> None:
     assert "nice" not in json.dumps(events)
 
 
-@pytest.mark.parametrize("score", ["NaN", "Infinity", "-Infinity", "1e999", '"1"', "true"])
+@pytest.mark.parametrize(
+    "score", ["NaN", "Infinity", "-Infinity", "1e999", '"NaN"', '"inf"', "true"]
+)
 async def test_a_score_that_is_no_finite_number_is_refused(story: Story, score: str) -> None:
     receipt = (await record(story, interaction()))["interaction_id"]
     body = f'{{"references": ["{receipt}"], "score": {score}}}'.encode()
