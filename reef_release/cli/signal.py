@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
-import msgspec
 import typer
 from typer.core import TyperGroup
 
 from reef_release.cli.options import DEFAULT_URL, AsJson, TokenFile, Url, connect
-from reef_release.cli.output import complain, console, emit, print_table
+from reef_release.cli.output import complain, console, emit, print_table, write_json
 from reef_release.cli.signal_page import bar, show_signal
 from reef_release.errors import SettingsError
 
@@ -92,7 +91,7 @@ def replay(
     with _opened(traffic) as lines:
         for result, fault in replay_traffic(lines, correlator):
             if as_json:
-                sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+                write_json(result)
             if fault is not None:
                 complain(fault)
             if result.method is not None:
