@@ -30,6 +30,7 @@ __all__ = [
     "Unavailable",
     "UpstreamTimedOut",
     "UpstreamUnreachable",
+    "openai_error",
 ]
 
 
@@ -155,3 +156,13 @@ class SettingsError(ReefError):
     """A setting, a key file or a command's argument is wrong."""
 
     problem, title, status = "settings", "A setting is wrong", 500
+
+
+def openai_error(status: int, code: str, message: str) -> dict[str, Any]:
+    """An error as OpenAI's API describes one, for clients that look at a member `error`."""
+    return {
+        "message": message,
+        "type": "invalid_request_error" if status < 500 else "server_error",
+        "param": None,
+        "code": code,
+    }

@@ -26,6 +26,7 @@ __all__ = [
     "WRITE_PROBLEMS",
     "Problem",
     "problem_of",
+    "problem_of_http",
     "problem_plugin",
 ]
 
@@ -102,7 +103,7 @@ def problem_plugin() -> ProblemDetailsPlugin:
         ProblemDetailsConfig(
             exception_to_problem_detail_map={
                 ReefError: problem_of,
-                HTTPException: _from_http,
+                HTTPException: problem_of_http,
                 RecursionError: _from_depth,
                 Exception: _from_defect,
             }
@@ -133,7 +134,8 @@ def problem_of(error: ReefError) -> ProblemDetailsException:
     )
 
 
-def _from_http(error: HTTPException) -> ProblemDetailsException:
+def problem_of_http(error: HTTPException) -> ProblemDetailsException:
+    """What the framework raised, as a problem."""
     if isinstance(error, ProblemDetailsException):
         return error
     name = _HTTP.get(error.status_code, "error")

@@ -17,7 +17,7 @@ from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Scope, Send
 
 from reef_release.api.proxy.exchange import Exchange
-from reef_release.api.proxy.problems import openai_error, openai_problem
+from reef_release.api.proxy.problems import openai_problem, reef_openai_error
 from reef_release.api.proxy.sse import DONE, Event, EventParser, event_of
 from reef_release.api.proxy.upstream import Upstream, passed_headers, transport_errors
 from reef_release.errors import ReefError, UpstreamTimedOut, UpstreamUnreachable
@@ -184,4 +184,4 @@ async def _cancelled(*tasks: asyncio.Task[None]) -> None:
 
 
 def _error_event(error: ReefError) -> bytes:
-    return event_of(msgspec.json.encode({"error": openai_error(error)}))
+    return event_of(msgspec.json.encode({"error": reef_openai_error(error)}))
