@@ -57,8 +57,13 @@ async def prepare(
     scenario: Scenario,
     request: InteractionRequest,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    salt: bytes | None = None,
 ) -> Prepared | Receipt:
-    """Check an interaction and store its body; the receipt if it was recorded before."""
+    """Check an interaction and store its body; the receipt if it was recorded before.
+
+    With the same *salt* again it is the same blob. Raises `BadRequest`, and `LogUnavailable`
+    before anything is stored.
+    """
     _check(request)
     body = msgspec.json.encode(
         InteractionBody(
@@ -79,7 +84,8 @@ async def prepare(
     if known is not None:
         return await _receipt_again(service, known, request, body)
     at = _time(request.at, clock())
-    digest = await service.blobs.put_body(body)
+    await service.log.check()  # no event would name the blob, and nobody could erase it
+    digest = await service.blobs.put_body(body, salt)
     shared: dict[str, Any] = {
         "interaction_id": request.interaction_id or uuid7(),
         "at": at,
@@ -119,6 +125,8 @@ async def append(
         if isinstance(conflict, IdConflict):
             await service.live.wait_for(conflict.extra["position"])
         known = scenario.traffic.turns.get(interaction_id)
+        if known is None or known.body != prepared.event.body:
+            await service.blobs.erase(prepared.event.body)  # nothing names it
         if known is None:
             raise
         return await _receipt_again(service, known, prepared.request, prepared.body)

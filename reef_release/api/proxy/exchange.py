@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import UTC, datetime
 
 import msgspec
@@ -11,6 +12,7 @@ from reef_release.api.proxy.call import ChatCall
 from reef_release.api.proxy.draining import Note
 from reef_release.api.proxy.reply import Reply
 from reef_release.api.proxy.spool import Spool
+from reef_release.artifacts.blobs import SALT_BYTES
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.times import written_time
 from reef_release.ids import uuid7
@@ -32,6 +34,7 @@ class Exchange:
         self._spool = spool
         self._actor = actor
         self._scenario = scenario
+        self._salt = os.urandom(SALT_BYTES)
         self._request = InteractionRequest(
             messages=call.messages,
             tools=call.tools,
@@ -87,5 +90,7 @@ class Exchange:
         return None
 
     def _note(self, request: InteractionRequest) -> bytes:
-        note = Note(scenario=self._scenario.name, actor=self._actor, request=request)
+        note = Note(
+            scenario=self._scenario.name, actor=self._actor, request=request, salt=self._salt
+        )
         return msgspec.json.encode(note)

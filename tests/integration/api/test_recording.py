@@ -74,7 +74,7 @@ async def test_a_body_that_was_stored_without_the_newest_fields_is_still_the_sam
     assert story.service is not None
     put_body = story.service.blobs.put_body
 
-    async def put_older(body: bytes) -> str:
+    async def put_older(body: bytes, _salt: bytes | None = None) -> str:
         return await put_body(body.replace(b'"temperature":null,', b""))
 
     monkeypatch.setattr(story.service.blobs, "put_body", put_older)
