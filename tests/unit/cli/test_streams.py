@@ -103,3 +103,42 @@ def test_a_mistyped_verb_is_told_as_json_to_a_program(words: tuple[str, ...]) ->
     assert told["error"] == "bad-request"
     assert told["detail"]
     assert told["next_step"]
+
+
+def judged(*words: str, text: str = "", home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*REEF, "judge", "replay", *words],
+        input=text,
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_turns_are_judged_from_standard_input(tmp_path: Path) -> None:
+    next_state = {"role": "user", "messages": [{"role": "user", "content": "No bold please."}]}
+    turn = json.dumps({"turn_id": "t1", "reply": "**42**", "next_state": next_state})
+    done = judged("-", "--json", text=f"{turn}\n", home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["turn_id"] == "t1"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("absent.jsonl", "The turns absent.jsonl cannot be read: No such file or directory."),
+        (".", "The turns . cannot be read: Is a directory."),
+        ("empty.jsonl", "empty.jsonl holds no turn."),
+    ],
+)
+def test_turns_that_are_not_there_are_told_with_a_next_step(
+    tmp_path: Path, name: str, said: str
+) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n\n")
+    done = judged(name, home=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {said}\n")
+    assert "or - for standard input" in done.stderr
+    assert "Errno" not in done.stderr
