@@ -1,6 +1,7 @@
 """Batches form by themselves from judged turns of the release served, as the log allows.
 
-Each sample that may not be trained is refused with an event; a claim that its trainer let lapse
+Each sample that may not be trained is refused with an event, as soon as that is known, also while
+nothing is served; a claim that its trainer let lapse
 is released with an event; a batch whose release is served no more is dissolved. Two services that
 do the same append one event.
 """
@@ -23,6 +24,7 @@ from reef_release.artifacts.errors import BlobCorrupt, BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
 from reef_release.domain.state import Scenario
+from reef_release.domain.traffic.reasons import training_fault
 from reef_release.domain.traffic.records import Judged, Turn
 from reef_release.errors import ReefError
 from reef_release.projections.live import LiveState
@@ -84,8 +86,7 @@ class Batching:
             try:
                 for data in list(self._over(scenario)):
                     await self._append(scenario.name, data)
-                if any(scenario.pointers.values()):
-                    await self._form(scenario)
+                await self._form(scenario)
             except Exception:
                 # One scenario's trouble is not another's.
                 _log.exception("a step of batching failed", scenario=scenario.name)
@@ -128,7 +129,9 @@ class Batching:
                 await self._append(scenario.name, refused)
                 continue
             taken.add(target.turn_id)
-            channel = self._channel(scenario, target) or ""
+            channel = self._channel(scenario, target)
+            if channel is None:
+                continue  # nothing is served yet
             samples = ready.setdefault(channel, [])
             samples.append(
                 ev.BatchSample(
@@ -153,16 +156,15 @@ class Batching:
     ) -> str | None:
         if judged.by_suspended:
             return "judge-suspended"
-        if target.token_fault is not None:
-            return target.token_fault
+        fault = training_fault(scenario.releases, target.release_id, target.token_fault)
+        if fault is not None:
+            return fault
         if (target.token_count or 0) > self._settings.sample_limit_tokens:
             return "too-long"
         if target.used_by is not None or target.turn_id in taken:
             return "turn-used"
-        if self._channel(scenario, target) is None:
-            known = (target.release_id or "") in scenario.releases
-            return "stale" if known else "unknown-release"
-        return None
+        served = any(scenario.pointers.values())
+        return "stale" if served and self._channel(scenario, target) is None else None
 
     async def _body_refusal(self, scenario: Scenario, turn_id: str, target: Turn) -> str | None:
         key = (scenario.name, turn_id, len(scenario.policies))

@@ -17,7 +17,9 @@ from reef_release.api.bodies import BODY_LIMIT_BYTES, InteractionBody, decode_bo
 from reef_release.api.service import Service
 from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain import events as ev
+from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario
+from reef_release.domain.traffic.reasons import REFUSALS, training_fault
 from reef_release.domain.traffic.records import Turn
 from reef_release.domain.traffic.times import written_time
 from reef_release.domain.traffic.tokens import token_fault
@@ -82,7 +84,7 @@ async def prepare(
         )
     known = scenario.traffic.turns.get(request.interaction_id or "")
     if known is not None:
-        return await _receipt_again(service, known, request, body)
+        return await _receipt_again(service, scenario, known, request, body)
     at = _time(request.at, clock())
     await service.log.check()  # no event would name the blob, and nobody could erase it
     digest = await service.blobs.put_body(body, salt)
@@ -129,14 +131,17 @@ async def append(
             await service.blobs.erase(prepared.event.body)  # nothing names it
         if known is None:
             raise
-        return await _receipt_again(service, known, prepared.request, prepared.body)
+        return await _receipt_again(service, scenario, known, prepared.request, prepared.body)
     return Receipt(
-        interaction_id=interaction_id, position=appended.position, duplicate=appended.duplicate
+        interaction_id=interaction_id,
+        position=appended.position,
+        duplicate=appended.duplicate,
+        notes=_notes(scenario, prepared.event),
     )
 
 
 async def _receipt_again(
-    service: Service, known: Turn, request: InteractionRequest, body: bytes
+    service: Service, scenario: Scenario, known: Turn, request: InteractionRequest, body: bytes
 ) -> Receipt:
     try:
         stored = await service.blobs.read_body(known.body, BODY_LIMIT_BYTES)
@@ -154,7 +159,28 @@ async def _receipt_again(
             f"The interaction {known.turn_id} was recorded with other content.",
             next_step="Give every interaction an id of its own.",
         )
-    return Receipt(interaction_id=known.turn_id, position=known.position, duplicate=True)
+    return Receipt(
+        interaction_id=known.turn_id,
+        position=known.position,
+        duplicate=True,
+        notes=_notes(scenario, known),
+    )
+
+
+def _notes(
+    scenario: Scenario, call: ev.InteractionRecorded | ev.InteractionFailed | Turn
+) -> list[Reason]:
+    """Why an answered call, although it is recorded, can never train."""
+    if isinstance(call, ev.InteractionFailed) or call.turn_type == "side":
+        return []
+    if isinstance(call, Turn) and call.error is not None:
+        return []
+    fault = training_fault(scenario.releases, call.release_id, call.token_fault)
+    if fault is None:
+        return []
+    where = "release_id" if call.token_fault is None else "token data"
+    message = f"The reply can never be trained on. {REFUSALS.get(fault, '')}"
+    return [Reason(code=fault, message=message, where=where)]
 
 
 def _same_body(stored: bytes, body: bytes) -> bool:

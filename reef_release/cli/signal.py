@@ -71,36 +71,48 @@ def show(
 def replay(
     traffic: Annotated[
         Path,
-        typer.Argument(
-            help="JSON lines {at, scenario, tag, request, response}; - is standard input."
-        ),
+        typer.Argument(help="The captured calls, JSON lines; - is standard input."),
     ],
     as_json: AsJson = False,
 ) -> None:
     """Match captured calls to the calls that they continue, offline.
 
+    Each line is an object with `at`, when the call was made: seconds, or RFC 3339; `request`, its
+    body (or just its messages); `response`, what was answered: the assistant message, the whole
+    chat.completion, the list of a stream's chunks, the text, or null if nothing was; and, if they
+    have one, `scenario`, `tag` (the session tag) and `turn_type` (main or side). Calls are matched
+    in the order of `at`, whatever the order of the lines.
+
     With --json, writes a line {line, follows, method, reason} per call; `follows` is the number
-    (from 1) of the line that it continues, or null. Otherwise prints a summary. A line that is no
-    call is told on standard error and left out; the exit status is 1 then.
+    (from 1) of the line that it continues, or null. Otherwise prints a summary. What is odd about
+    the capture as a whole is a finding of the summary, or with --json on standard error.
+
+    The exit status is 1 when a line is no call (it is told, and left out), and when nothing binds
+    although some calls came after an answered one of their scenario and could have; otherwise 0.
     """
+    from reef_release.cli.capture import Capture
     from reef_release.domain.correlation import MALFORMED, Correlator, replay_traffic
 
     correlator = Correlator()
     methods: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
+    capture = Capture()
     with _opened(traffic) as lines:
-        for result, fault in replay_traffic(lines, correlator):
+        for result, fault in replay_traffic(capture.watch(lines), correlator):
             if as_json:
                 write_json(result)
             if fault is not None:
                 complain(fault)
+            capture.note(result)
             if result.method is not None:
                 methods[result.method] += 1
             if result.reason is not None:
                 reasons[result.reason] += 1
     if not as_json:
         _summarise(correlator, methods, reasons)
-    if MALFORMED in reasons:
+    for finding in capture.findings():
+        typer.echo(f"{finding.code}: {finding.message}", err=as_json)
+    if MALFORMED in reasons or capture.nothing_binds:
         raise typer.Exit(1)
 
 

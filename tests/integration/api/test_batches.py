@@ -101,6 +101,27 @@ async def test_malformed_token_data_are_refused_with_an_event_and_never_padded(
     assert await small.events(type="batch.formed") == []
 
 
+async def test_what_can_never_be_batched_is_refused_although_nothing_is_served(
+    story: Story,
+) -> None:
+    agent = Agent(story=story, tag="s-1")
+    await agent.say("Add two and two, please.", "Four.", token_ids=None)
+    await agent.say("Show your steps.", "2 + 2 = 4, and that is all.")
+    await agent.say("Much better now.", "You are welcome, as always.")
+    for number in (1, 2):
+        turn = await until(lambda: claim_turn(story))
+        await judge(story, turn, vote(-1, number))
+    assert await refusals(story, 2) == ["incomplete-token-data", "unknown-release"]
+    view = await signal(story)
+    assert view["total"]["refused"] == {"incomplete-token-data": 1, "unknown-release": 1}
+    assert (view["waiting"]["samples"], view["waiting"]["held"]) == (0, 0)
+    assert [each["code"] for each in view["findings"]] == ["nothing-served", "untrainable"]
+    metrics = (await story.ask(None, "GET", "/metrics")).text
+    assert 'reef_signal_refused{reason="unknown-release",scenario="homework"} 1.0' in metrics
+    assert 'reef_signal_untrainable{reason="unknown-release",scenario="homework"} 2.0' in metrics
+    assert 'reef_signal_waiting{scenario="homework",what="batch"} 0.0' in metrics
+
+
 async def test_a_gate_task_is_refused_however_it_is_written(small: Story) -> None:
     await judged_turn(small, question="what is  7 + 2?")
     assert await refusals(small) == ["gate-task"]
@@ -124,7 +145,7 @@ async def test_what_a_suspended_judge_says_feeds_no_batch(small: Story) -> None:
     await small.post("judge", small.path("judge", "probes"), probe)
     await judged_turn(small)
     assert await refusals(small) == ["judge-suspended"]
-    await until(lambda: signal(small), lambda view: view["waiting"]["samples"] == 1)
+    await until(lambda: signal(small), lambda view: view["waiting"]["held"] == 1)
     await small.post("judge", small.path("judge", "probes"), {**probe, "right": 20})
     await judged_turn(small)
     assert await until(lambda: claim_batch(small)) is not None

@@ -89,3 +89,42 @@ def test_a_missing_file_is_an_error_that_says_what_to_do(tmp_path: Path) -> None
     done = CliRunner().invoke(app, ["signal", "replay", str(tmp_path / "none")])
     assert isinstance(done.exception, SettingsError)
     assert done.exception.next_step
+
+
+def captured(tmp_path: Path, *lines: dict[str, object]) -> Path:
+    path = tmp_path / "captured.jsonl"
+    path.write_text("".join(json.dumps({"request": {"messages": [GO]}, **x}) + "\n" for x in lines))
+    return path
+
+
+def test_lines_out_of_the_order_of_their_times_are_told(tmp_path: Path) -> None:
+    reaction = {"messages": [GO, WELL, GO]}
+    path = captured(
+        tmp_path,
+        {"at": "2026-01-02T03:04:15Z", "request": reaction, "response": WELL},
+        {"at": "2026-01-02T03:04:05Z", "response": WELL},
+    )
+    done = CliRunner().invoke(app, ["signal", "replay", str(path), "--json"])
+    assert done.exit_code == 0
+    assert [json.loads(line)["follows"] for line in done.stdout.splitlines()] == [2, None]
+    assert "out-of-order: 1 lines" in done.stderr
+
+
+def test_a_capture_without_any_response_is_told(tmp_path: Path) -> None:
+    path = captured(tmp_path, {"at": 0, "response": None}, {"at": 9})
+    done = CliRunner().invoke(app, ["signal", "replay", str(path)])
+    assert done.exit_code == 0
+    assert "no-response" in done.stdout
+
+
+def test_the_status_is_1_when_nothing_binds_although_some_calls_could_have(tmp_path: Path) -> None:
+    newest = {"messages": [{"role": "user", "content": "And then?"}]}
+    path = captured(tmp_path, {"at": 0, "response": WELL}, {"at": 9, "request": newest})
+    done = CliRunner().invoke(app, ["signal", "replay", str(path)])
+    assert done.exit_code == 1
+    assert "nothing-binds" in done.stdout
+    path = captured(tmp_path, {"at": 0, "response": WELL})
+    assert CliRunner().invoke(app, ["signal", "replay", str(path)]).exit_code == 0
+    other = {"at": 9, "request": newest, "scenario": "another"}
+    path = captured(tmp_path, {"at": 0, "response": WELL}, other)
+    assert CliRunner().invoke(app, ["signal", "replay", str(path)]).exit_code == 0
