@@ -18,7 +18,7 @@ from judge.scripted.references import Pointer, find_pointer
 
 __all__ = ["Reading", "read_reaction", "without_address"]
 
-_SENTENCE_END = r"[.!?。！？…]+[\"'”»」)]*(?=\s|$|[^\x00-\x7f])|[。！？]|\n+"
+_SENTENCE_END = r"(?<![.!?。！？…])[.!?。！？…]+[\"'”»」)]*(?=\s|$|[^\x00-\x7f])|[。！？]|\n+"
 _CLAUSE_END = re.compile(
     rf"{_SENTENCE_END}|[,，、](?=\D)|[;；:：](?=\s|[^\x00-\x7f])|\s[–—-]+\s|(?<=です)が|(?<=です)けど"
     r"|\s(?=(?:but|though|although|however|aber|jedoch|sondern|mais|cependant|pero|sino|ma|però|mas"
@@ -26,7 +26,7 @@ _CLAUSE_END = re.compile(
     re.I,
 )
 _QUOTES = re.compile(
-    r'"[^"\n]*"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|`[^`\n]*`'
+    r'"[^"\n]*"|“[^“”\n]*”|„[^„“”\n]*[“”]|«[^«»\n]*»|「[^「」\n]*」|『[^『』\n]*』|`[^`\n]*`'
 )
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _BRACKET = re.compile(r"[\[(<]{1,2}[^\[\]()<>\n]{0,200}[\])>]{1,2}")
@@ -46,6 +46,7 @@ _EVALUATES = re.compile(
 _QUESTION = re.compile(r"[?？]\s*[\"'”»」)]*\s*$|(?:か|吗|呢)[。.]?\s*$")
 _SHOUTED = re.compile(r"\?\?|\?!|!\?|？？|？！")
 _INDEFINITE = re.compile(r"(?<!\w)(?:an?|some|any|eine?[nmrs]?|une?|un[oa]?|uma?|een|bir) $", re.I)
+_ARTICLE_CHARACTERS = 12
 _NOD_WORDS = 4
 _EDGES = " \t\n,.;:!?，、。；：！？–—-"
 
@@ -93,11 +94,12 @@ def read_reaction(reaction: str, replies: Mapping[int, str]) -> Reading:
     said = _about_replies(text, clauses, words)
     rejects = [each for each in said if _rejects(each.text, words)]
     sarcastic = ANYWHERE["sarcasm"].search(plain(text)) is not None
+    rejected = {each.start for each in rejects}
     if rejects or sarcastic or _SHOUTED.search(text):
         keeps = [
             each
             for each in clauses
-            if not sarcastic and each not in rejects and _keeps(each.text, words)
+            if not sarcastic and each.start not in rejected and _keeps(each.text, words)
         ]
         pointer = find_pointer(_only(text, said, keeps), replies, languages)
         return Reading(
@@ -149,7 +151,7 @@ def _about_replies(text: str, clauses: list[_Clause], words: Lexicon) -> list[_C
     last = [each for each in clauses if each.sentence == clauses[-1].sentence]
     if any(_tied(each.text, words) for each in last):
         return clauses
-    before = [each for each in clauses if each not in last]
+    before = [each for each in clauses if each.sentence != clauses[-1].sentence]
     return [
         each for each in before if _tied(each.text, words) or len(each.text.split()) <= _NOD_WORDS
     ]
@@ -163,7 +165,8 @@ def _praises(clause: str, words: Lexicon) -> bool:
     text = _outside_quotes(clause)
     for match in words.praise.finditer(text):
         # "Find me a good hotel" praises nothing; "that's a good answer" does.
-        if not _INDEFINITE.search(text[: match.start()]) or words.deictic.search(text):
+        before = text[max(0, match.start() - _ARTICLE_CHARACTERS) : match.start()]
+        if not _INDEFINITE.search(before) or words.deictic.search(text):
             return True
     return False
 
@@ -198,8 +201,9 @@ def _outside_quotes(clause: str) -> str:
 def _only(text: str, clauses: list[_Clause], without: list[_Clause]) -> str:
     """*text* with blanks in place of all but *clauses*, those of *without* left out."""
     shown = list(" " * len(text))
+    hidden = {each.start for each in without}
     for each in clauses:
-        if each not in without:
+        if each.start not in hidden:
             shown[each.start : each.end] = text[each.start : each.end]
     return "".join(shown)
 

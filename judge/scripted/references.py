@@ -181,7 +181,7 @@ def _bare(text: str) -> str:
 # By the thing that a reply made
 
 
-_CODE = re.compile(r"```|^\s*(?:def|class|import|function|const) ", re.M)
+_CODE = re.compile(r"```|^[ \t]*(?:def|class|import|function|const) ", re.M)
 
 
 def _rows(reply: str) -> int:
@@ -189,7 +189,7 @@ def _rows(reply: str) -> int:
 
 
 def _items(reply: str) -> int:
-    return len(re.findall(r"^\s*(?:[-*+•]|[0-9]+[.)])\s", reply, re.M))
+    return len(re.findall(r"^[ \t]*(?:[-*+•]|[0-9]+[.)])\s", reply, re.M))
 
 
 def _is_poem(reply: str) -> bool:

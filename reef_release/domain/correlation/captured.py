@@ -42,6 +42,18 @@ class _Line(_Time, frozen=True):
     turn_type: TurnType | None = None
 
 
+class _Pieces(msgspec.Struct):
+    """A tool call as its pieces come."""
+
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = msgspec.field(default_factory=list)
+
+    def whole(self) -> dict[str, Any]:
+        function = {"name": self.name, "arguments": "".join(self.arguments)}
+        return {"function": function, **({"id": self.id} if self.id else {})}
+
+
 _times = msgspec.json.Decoder(_Time)
 _lines = msgspec.json.Decoder(_Line)
 
@@ -110,7 +122,7 @@ def _first_choice(answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def _joined(chunks: Sequence[Any]) -> Message | None:
     """The message whose pieces the chunks of a stream carry."""
     text: list[str] = []
-    calls: dict[Any, dict[str, Any]] = {}
+    calls: dict[str, _Pieces] = {}
     for chunk in chunks:
         delta = (_first_choice(chunk) or {}).get("delta")
         if not isinstance(delta, Mapping):
@@ -124,15 +136,19 @@ def _joined(chunks: Sequence[Any]) -> Message | None:
     if not text and not calls:
         return None
     message: dict[str, Any] = {"role": "assistant", "content": "".join(text)}
-    return {**message, "tool_calls": list(calls.values())} if calls else message
+    return (
+        {**message, "tool_calls": [each.whole() for each in calls.values()]} if calls else message
+    )
 
 
-def _take(calls: dict[Any, dict[str, Any]], piece: Mapping[str, Any]) -> None:
-    call = calls.setdefault(piece.get("index"), {"function": {"name": "", "arguments": ""}})
-    if isinstance(piece.get("id"), str) and piece["id"]:
-        call["id"] = piece["id"]
+def _take(calls: dict[str, _Pieces], piece: Mapping[str, Any]) -> None:
+    call = calls.setdefault(str(piece.get("index")), _Pieces())
+    if isinstance(piece.get("id"), str):
+        call.id = piece["id"] or call.id
     function = piece.get("function")
     if isinstance(function, Mapping):
         # The name comes whole; some servers repeat it with every piece.
-        call["function"]["name"] = function.get("name") or call["function"]["name"]
-        call["function"]["arguments"] += function.get("arguments") or ""
+        if isinstance(function.get("name"), str):
+            call.name = function["name"] or call.name
+        if isinstance(function.get("arguments"), str):
+            call.arguments.append(function["arguments"])
