@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-import msgspec
 import structlog
 
-from reef_release.api.bodies import InteractionBody, read_body
 from reef_release.api.commands import Commands
 from reef_release.api.contamination import GateTasks
+from reef_release.api.samples import sample_view
 from reef_release.artifacts.blobs import BlobStore
-from reef_release.artifacts.errors import BlobCorrupt, BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
 from reef_release.domain.state import Scenario
@@ -170,11 +169,13 @@ class Batching:
         key = (scenario.name, turn_id, len(scenario.policies))
         if key in self._sound:
             return None
-        try:
-            body = await read_body(self._blobs, target.body)
-        except (BlobMissing, BlobCorrupt, msgspec.DecodeError):
+        sample = ev.BatchSample(
+            turn_id=turn_id, target=target.turn_id, release_id=target.release_id or ""
+        )
+        view = await sample_view(self._blobs, scenario, sample)
+        if view is None:
             return "body-missing"
-        if await self._tasks.overlap(scenario, _texts(body)):
+        if await self._tasks.overlap(scenario, _texts(view.messages)):
             return "gate-task"
         self._sound.add(key)
         return None
@@ -199,9 +200,9 @@ def _formed(scenario: Scenario, channel: str, samples: list[ev.BatchSample]) -> 
     )
 
 
-def _texts(body: InteractionBody) -> Iterator[str]:
+def _texts(messages: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Everything in a request that may be a question."""
-    for message in body.messages:
+    for message in messages:
         content = message.get("content")
         if isinstance(content, str):
             yield content

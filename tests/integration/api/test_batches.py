@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.api.story import Problem, Site, Story, open_story, until
+from reef_release.artifacts.directory_store import DirectoryBlobStore
+from tests.integration.api.story import SCENARIO, Problem, Site, Story, open_story, until
 from tests.integration.api.traffic import (
     JUDGE,
     Agent,
@@ -221,18 +222,43 @@ async def test_turns_and_batches_of_a_release_served_no_more_are_refused_as_stal
     assert (await signal(small))["total"]["batched"] == 0
 
 
-async def test_a_body_erased_before_training_dissolves_its_batch_and_frees_the_others(
-    small: Story,
+@pytest.mark.parametrize("what", ["body", "next body", "hint"])
+@pytest.mark.parametrize("how", ["erased", "damaged", "too large"])
+async def test_a_sample_that_cannot_be_given_dissolves_its_batch_and_frees_the_others(
+    small: Story, what: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await judged_turn(small)
     other = await judged_turn(small)
     await until(lambda: small.events(type="batch.formed"))
-    recorded = await small.events(type="interaction.recorded")
-    digest = next(each["data"]["body"] for each in recorded if each["event_id"] == first)
     assert small.service is not None
-    await small.service.blobs.erase(digest)
+    turns = small.service.scenario(SCENARIO).traffic.turns
+    turn = turns[first]
+    assert turn.judged is not None
+    digest = {
+        "body": turn.body,
+        "next body": turns[turn.next_id or ""].body,
+        "hint": turn.judged.hints[0],
+    }[what]
+    blobs = small.service.blobs
+    path = blobs.root / "blobs" / digest[:2] / digest[2:]
+    if how == "erased":
+        await blobs.erase(digest)
+    elif how == "damaged":
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    else:
+        real = DirectoryBlobStore.read_body
+
+        async def read_body(store: DirectoryBlobStore, asked: str, limit_bytes: int) -> bytes:
+            return await real(store, asked, 1 if asked == digest else limit_bytes)
+
+        monkeypatch.setattr(DirectoryBlobStore, "read_body", read_body)
     assert await claim_batch(small) is None
     assert await refusals(small) == ["body-missing"]
+    assert await small.events(type="batch.claimed") == []
+    (released,) = await small.events(type="batch.released")
+    assert (released["data"]["lease_id"], released["data"]["reason"]) == (None, "body-missing")
     await judged_turn(small)
     batch = await until(lambda: claim_batch(small))
     assert batch["samples"][0]["turn_id"] == other
+    assert len(await small.events(type="batch.formed")) == 2
