@@ -24,6 +24,7 @@ __all__ = [
     "QueueFull",
     "ReefError",
     "Refused",
+    "RequestTimedOut",
     "SettingsError",
     "SignatureRejected",
     "Unauthorized",
@@ -90,6 +91,12 @@ class Conflict(ReefError):
     """The state has moved, or an id stands for other content already."""
 
     problem, title, status = "conflict", "Conflict with the current state", 409
+
+
+class RequestTimedOut(ReefError):
+    """The rest of a request did not come."""
+
+    problem, title, status = "request-timed-out", "The request did not come in time", 408
 
 
 class PayloadTooLarge(ReefError):

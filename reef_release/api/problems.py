@@ -87,10 +87,10 @@ def _described(*statuses: int) -> dict[int, ResponseSpec]:
 READ_PROBLEMS = _described(400, 401, 403, 404, 503)
 """What a route that only reads may answer, for the API's description."""
 
-WRITE_PROBLEMS = _described(400, 401, 403, 404, 409, 413, 422, 503)
+WRITE_PROBLEMS = _described(400, 401, 403, 404, 408, 409, 413, 422, 503)
 """What a route that appends may answer."""
 
-FORWARD_PROBLEMS = _described(400, 401, 403, 404, 413, 502, 503, 504)
+FORWARD_PROBLEMS = _described(400, 401, 403, 404, 408, 413, 502, 503, 504)
 """What a route that forwards may answer, besides the upstream's own errors."""
 
 PUBLIC: list[SecurityRequirement] = [{}]

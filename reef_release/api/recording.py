@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from reef_release.api.bodies import BODY_LIMIT_BYTES, InteractionBody, decode_body
+from reef_release.api.proxy.nesting import MAX_DEPTH, is_too_deep
 from reef_release.api.service import Service
 from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain import events as ev
@@ -60,10 +61,12 @@ async def prepare(
     request: InteractionRequest,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     salt: bytes | None = None,
+    fault: str | None = None,
 ) -> Prepared | Receipt:
     """Check an interaction and store its body; the receipt if it was recorded before.
 
-    With the same *salt* again it is the same blob. Raises `BadRequest`, and `LogUnavailable`
+    With the same *salt* again it is the same blob. *fault* is why its token data cannot be
+    trained on, even if nothing is wrong with them. Raises `BadRequest`, and `LogUnavailable`
     before anything is stored.
     """
     _check(request)
@@ -106,7 +109,8 @@ async def prepare(
             **shared,
             finish_reason=request.finish_reason,
             token_count=None if request.token_ids is None else len(request.token_ids),
-            token_fault=token_fault(request.prompt_token_ids, request.token_ids, request.logprobs),
+            token_fault=token_fault(request.prompt_token_ids, request.token_ids, request.logprobs)
+            or fault,
         )
     return Prepared(request=request, event=event, body=body)
 
@@ -206,6 +210,11 @@ def _check(request: InteractionRequest) -> None:
         )
     if request.temperature is not None and request.temperature < 0:
         raise BadRequest("The temperature is negative.")
+    if any(map(is_too_deep, (request.messages, request.reply, request.tools))):
+        raise BadRequest(
+            f"The interaction is nested more than {MAX_DEPTH} deep.",
+            next_step="Send what is so deep as a text.",
+        )
     for name in ("tag", "model", "release_id", "finish_reason"):
         value = getattr(request, name)
         if value is not None and (len(value) > _MAX_NAME or "\0" in value):

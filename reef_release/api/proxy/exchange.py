@@ -83,14 +83,25 @@ class Exchange:
         )
 
     def _release(self) -> str | None:
-        """The release that answered, if the upstream names one."""
-        for name in (self.reply.fingerprint, self.reply.model):
+        """The release that answered, if the upstream names one, and one only.
+
+        Most servers give the model's name back as it was asked for, so that says nothing.
+        """
+        reply = self.reply
+        if reply.is_mixed:
+            return None
+        model = None if reply.model == self.call.model else reply.model
+        for name in (reply.fingerprint, model):
             if name in self._scenario.releases:
                 return name
         return None
 
     def _note(self, request: InteractionRequest) -> bytes:
         note = Note(
-            scenario=self._scenario.name, actor=self._actor, request=request, salt=self._salt
+            scenario=self._scenario.name,
+            actor=self._actor,
+            request=request,
+            salt=self._salt,
+            token_fault=self.call.token_fault,
         )
         return msgspec.json.encode(note)
