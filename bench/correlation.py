@@ -3,7 +3,8 @@
 Recall and precision of `follows` for the nine clients of the shared traffic generator on three
 seeds, beside plain matching (the call before under the tag, else the same transcript), and for
 clients of other kinds. Then what a call costs with 100 and with 100,000 sessions open, all of
-which began alike or all of which differ. The truth is read when scoring, and never before.
+which began alike or all of which differ, and what is kept in memory of sessions that never end.
+The truth is read when scoring, and never before.
 """
 
 from __future__ import annotations
@@ -177,6 +178,34 @@ def costs(rows: Sequence[Row]) -> None:
         del correlator
 
 
+def never_ending(count: int, rounds: int) -> None:
+    """All sessions speak in turn, each under its tag, for ever."""
+    gc.collect()
+    before = resident_bytes()
+    correlator = Correlator()
+    for number in range(count * rounds):
+        session, turn = number % count, number // count
+        chat = []
+        for k in range(max(0, turn - 2), turn + 1):
+            chat.append({"role": "user", "content": f"Question {k} of {session}?"})
+            chat.append({"role": "assistant", "content": f"Answer {k} to {session}."})
+        correlator.feed(
+            Call(
+                call_id=f"{number:036d}",
+                at_s=number * 0.001,
+                scenario="airline",
+                tag=f"session-{session}",
+                messages=chat[:-1],
+                reply=chat[-1],
+            )
+        )
+        if number % count == count - 1:
+            taken = (resident_bytes() - before) / 1e6
+            bound = sum(correlator.tally("airline").bound.values())
+            left = number + 1 - count - bound
+            print(f"{count:>8,} sessions, {turn + 1:>2} calls each: {taken:>5.0f} MB, {left} lost")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where data and bench lie")
@@ -193,6 +222,9 @@ def main() -> None:
     if not options.short:
         other_clients(conversations, options.seeds[0])
         costs(make.traffic(conversations, "window", options.seeds[0]))
+        print("\nsessions that never end")
+        never_ending(10_000, 12)
+        never_ending(100_000, 4)
     raise SystemExit(0 if good else 1)
 
 

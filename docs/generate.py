@@ -22,15 +22,19 @@ import typer
 from pydantic_core import PydanticUndefined
 
 from reef_release.cli import app
+from reef_release.domain.correlation import REASONS
 from reef_release.domain.events import EVENT_TYPES, Envelope, EventData
+from reef_release.domain.traffic import alarm
+from reef_release.domain.traffic.reasons import CALL_ERRORS, METHODS, REFUSALS
 from reef_release.domain.validation import stream_of
 from reef_release.settings import Settings
+from reef_release.traffic_wire import InteractionRequest
 from reef_release.verifiers.registry import VERIFIERS
 
 __all__ = ["PAGES", "main"]
 
 _REFERENCE = Path(__file__).parent / "reference"
-_WORDS = {str: "string", int: "integer", bool: "boolean", msgspec.Raw: "object"}
+_WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", msgspec.Raw: "object"}
 _VALUES: dict[Any, str] = {int: "integer", float: "number", Path: "path"}
 _NOTICE = (
     "<!-- Written by docs/generate.py from the code; change the docstrings there instead. -->\n"
@@ -74,8 +78,10 @@ def settings_page() -> str:
         _NOTICE,
         "An environment variable wins over the TOML file (`REEF_CONFIG`, or `reef.toml` in the",
         "data directory), and that wins over the default. `DATABASE_URL` is read as well as",
-        "`REEF_DATABASE_URL`. `reef-release status --settings` shows what is in force and where",
-        "it came from.",
+        "`REEF_DATABASE_URL`. `reef-release status --settings` shows what a service started from",
+        "this shell would have, and where it came from; a service that runs already has what it",
+        "was started with. `reef-release up` passes all of them on to its service, but for the",
+        "database, the directories, the address and the port, which it decides and says so.",
         "",
         "| variable | in the file | default | meaning |",
         "| --- | --- | --- | --- |",
@@ -130,10 +136,47 @@ def commands_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def signal_page() -> str:
+    """The fields of a recorded interaction, and every code that says why a call trains nothing."""
+    codes = (
+        ("How calls are bound", "method", METHODS, "Main calls that continue another."),
+        ("Why calls are not bound", "reason", REASONS, "Calls that continue none."),
+        ("Why calls failed", "error", CALL_ERRORS, "Calls without a whole answer; never judged."),
+        (
+            "Why replies train nothing",
+            "reason",
+            REFUSALS,
+            "Notes of a receipt, `untrainable` and `refused` in signal health, `sample.refused`.",
+        ),
+    )
+    lines = [
+        "# Traffic and its signal",
+        "",
+        _NOTICE,
+        "How to send traffic is told in [agents](../agents.md).",
+        "",
+        "## An interaction",
+        "",
+        _prose(InteractionRequest),
+        "",
+        "| field | value | meaning |",
+        "| --- | --- | --- |",
+    ]
+    for name, hint in get_type_hints(InteractionRequest, include_extras=True).items():
+        value, meaning = get_args(hint)
+        lines.append(f"| `{name}` | {_words(value)} | {meaning.description} |")
+    lines += ["", "## The alarm", "", inspect.cleandoc(alarm.__doc__ or "")]
+    for title, head, table, about in codes:
+        lines += ["", f"## {title}", "", about, "", f"| {head} | meaning |", "| --- | --- |"]
+        lines += [f"| `{code}` | {meaning} |" for code, meaning in sorted(table.items())]
+    return "\n".join(lines) + "\n"
+
+
 PAGES: Mapping[Path, Callable[[], str]] = {
     _REFERENCE / "commands.md": commands_page,
     _REFERENCE / "events.md": events_page,
     _REFERENCE / "settings.md": settings_page,
+    _REFERENCE / "signal.md": signal_page,
     _REFERENCE / "verifiers.md": verifiers_page,
 }
 
@@ -224,7 +267,8 @@ def _words(hint: Any) -> str:
     if origin is Literal:
         return " or ".join(f'`"{each}"`' for each in args)
     if origin is list:
-        return f"list of {_words(args[0])}"
+        words = _words(args[0])
+        return f"list of ({words})" if ", " in words else f"list of {words}"
     if origin is dict:
         return "object" if args[1] is Any else f"object of {_words(args[1])} by name"
     if hint in _WORDS:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from judge.reasoning import without_reasoning
 from judge.sections import Section, fence_for, write_sections
+from reef_release.domain.roles import role_of
 from reef_release.wire import TurnAssignment
 
 __all__ = ["PROMPT_DIGEST", "last_index", "prompt_messages", "shown_replies"]
@@ -20,13 +21,15 @@ __all__ = ["PROMPT_DIGEST", "last_index", "prompt_messages", "shown_replies"]
 _REACTION_CHARACTERS = 12_000
 _REPLY_CHARACTERS = 12_000
 _EARLIER_CHARACTERS = 24_000
-"""For all earlier replies together, shared equally."""
+"""For all earlier replies together, shared equally; and for what came next, likewise."""
 _EARLIER_LONGEST, _EARLIER_SHORTEST = 4_000, 300
 _FIRST_REPLIES, _LATEST_REPLIES = 4, 60
-"""Of a very long session: people refer to its beginning, or to what came lately."""
+"""Of a very long session: people refer to its beginning, or to what came lately. And of what
+came next, when that is very many results of tools."""
 _MESSAGE_CHARACTERS = 3_000
 _MESSAGES = 12
-_ROLES = ("assistant", "developer", "system", "tool", "user")
+_Any = TypeVar("_Any")
+_ROLES = ("assistant", "system", "tool", "user")
 
 _INSTRUCTIONS = """\
 You judge how a person, or a tool, reacted to the replies of an assistant. You do not judge the \
@@ -106,9 +109,7 @@ def last_index(turn: TurnAssignment) -> int:
 
 def shown_replies(turn: TurnAssignment) -> dict[int, str]:
     """The replies that the judge sees, by number; the last is the turn's own."""
-    earlier = sorted(turn.earlier, key=lambda each: each.index)
-    if len(earlier) > _FIRST_REPLIES + _LATEST_REPLIES:
-        earlier = earlier[:_FIRST_REPLIES] + earlier[-_LATEST_REPLIES:]
+    earlier = _ends_of(sorted(turn.earlier, key=lambda each: each.index))
     share = _EARLIER_CHARACTERS // max(1, len(earlier))
     limit = min(_EARLIER_LONGEST, max(_EARLIER_SHORTEST, share))
     shown = {each.index: _cut(without_reasoning(each.reply), limit) for each in earlier}
@@ -129,14 +130,15 @@ def prompt_messages(turn: TurnAssignment) -> list[dict[str, str]]:
 
 def _conversation(turn: TurnAssignment, replies: dict[int, str]) -> list[Section]:
     """The end of the request with the replies where they were given; the others come before it."""
-    words = {each.index: without_reasoning(each.reply).split() for each in turn.earlier}
+    said = {each.index: _said(each.reply) for each in turn.earlier}
     waiting = sorted(replies)[:-1]
     placed: list[Section] = []
     for message in turn.messages[-_MESSAGES:]:
-        role, text = str(message.get("role", "")), _text(message)
+        role, text = role_of(message), _text(message)
         if role == "assistant":
             text = without_reasoning(text)
-            index = next((each for each in waiting if words[each] == text.split()), None)
+            words = _said(text)
+            index = next((each for each in waiting if said[each] == words), None)
             if index is not None:
                 waiting.remove(index)
                 placed.append(_reply(index, replies[index]))
@@ -155,12 +157,25 @@ def _conversation(turn: TurnAssignment, replies: dict[int, str]) -> list[Section
 def _reactions(turn: TurnAssignment) -> list[Section]:
     """What came next: a person's words and tools' results; what else came is no reaction."""
     found = []
-    for message in turn.next_state.messages:
-        role = message.get("role") or turn.next_state.role
+    messages = _ends_of(turn.next_state.messages)
+    share = max(_EARLIER_SHORTEST, _EARLIER_CHARACTERS // max(1, len(messages)))
+    for message in messages:
+        role = role_of(message)
         kind = "REACTION" if role in ("user", "tool") else "MESSAGE"
-        text = _cut(_text(message), _REACTION_CHARACTERS)
+        text = _cut(_text(message), min(_REACTION_CHARACTERS, share))
         found.append(Section(name=f"{kind} {role if role in _ROLES else 'other'}", text=text))
     return found
+
+
+def _ends_of(many: list[_Any]) -> list[_Any]:
+    """The first and the last of very many."""
+    if len(many) <= _FIRST_REPLIES + _LATEST_REPLIES:
+        return many
+    return many[:_FIRST_REPLIES] + many[-_LATEST_REPLIES:]
+
+
+def _said(reply: str) -> str:
+    return " ".join(without_reasoning(reply).split())
 
 
 def _reply(index: int, text: str) -> Section:

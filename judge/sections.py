@@ -17,6 +17,7 @@ __all__ = ["Section", "fence_for", "read_sections", "write_sections"]
 
 _DIGITS = 16
 _OPENING = re.compile(rf"^Fence: ([0-9a-f]{{{_DIGITS}}})$", re.M)
+_NAME = re.compile(r"[A-Z]+(?: [a-z0-9]+)*")
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +53,16 @@ def read_sections(text: str) -> list[Section]:
     if opening is None:
         return []
     fence = opening[1]
-    found = re.finditer(
-        rf"^<<{fence} ([A-Z]+(?: [a-z0-9]+)*)>>\n(.*?)\n<<{fence} END>>$",
-        text[opening.end() :],
-        re.M | re.S,
-    )
-    return [Section(name=match[1], text=match[2]) for match in found]
+    begins, ends = f"\n<<{fence} ", f"\n<<{fence} END>>"
+    found: list[Section] = []
+    at = opening.end()
+    while (begin := text.find(begins, at)) >= 0:
+        line = text.find(">>\n", begin)
+        end = text.find(ends, line)
+        if line < 0 or end < 0:
+            break
+        name = text[begin + len(begins) : line]
+        at = end + len(ends)
+        if _NAME.fullmatch(name):
+            found.append(Section(name=name, text=text[line + 3 : end]))
+    return found

@@ -24,12 +24,14 @@ __all__ = [
     "QueueFull",
     "ReefError",
     "Refused",
+    "RequestTimedOut",
     "SettingsError",
     "SignatureRejected",
     "Unauthorized",
     "Unavailable",
     "UpstreamTimedOut",
     "UpstreamUnreachable",
+    "openai_error",
 ]
 
 
@@ -89,6 +91,12 @@ class Conflict(ReefError):
     """The state has moved, or an id stands for other content already."""
 
     problem, title, status = "conflict", "Conflict with the current state", 409
+
+
+class RequestTimedOut(ReefError):
+    """The rest of a request did not come."""
+
+    problem, title, status = "request-timed-out", "The request did not come in time", 408
 
 
 class PayloadTooLarge(ReefError):
@@ -155,3 +163,13 @@ class SettingsError(ReefError):
     """A setting, a key file or a command's argument is wrong."""
 
     problem, title, status = "settings", "A setting is wrong", 500
+
+
+def openai_error(status: int, code: str, message: str) -> dict[str, Any]:
+    """An error as OpenAI's API describes one, for clients that look at a member `error`."""
+    return {
+        "message": message,
+        "type": "invalid_request_error" if status < 500 else "server_error",
+        "param": None,
+        "code": code,
+    }

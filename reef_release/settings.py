@@ -23,6 +23,21 @@ __all__ = ["Settings", "default_home", "load_settings", "setting_origins"]
 
 
 _PREFIX = "REEF_"
+_HARMLESS = frozenset(
+    {
+        "application_name",
+        "connect_timeout",
+        "dbname",
+        "host",
+        "hostaddr",
+        "port",
+        "sslmode",
+        "sslrootcert",
+        "target_session_attrs",
+        "user",
+    }
+)
+"""Parameters of a DSN that keep nothing secret."""
 
 
 def default_home() -> Path:
@@ -190,9 +205,23 @@ def _shown(name: str, value: str) -> str:
 
 
 def _masked(url: str) -> str:
-    url = re.sub(r"(?i)(password=)[^&\s]*", r"\1***", url)
+    """A URL without what it may keep secret: passwords, lone names, and values of its query.
+
+    PostgreSQL's DSNs have harmless names and parameters, and come as `key=value` as well.
+    """
+    if "://" not in url:
+        return re.sub(r"(?i)(\w*password\s*=\s*)('(?:[^'\\]|\\.)*'|\S*)", r"\1***", url)
     parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}"))
+    user, at, host = parts.netloc.rpartition("@")
+    is_web = parts.scheme in ("http", "https")
+    name, colon, _ = user.partition(":")
+    if at:
+        user = f"{name}:***" if colon else "***" if is_web else name
+    query = re.sub(r"([^&=]+)=([^&]*)", _masked_parameter, parts.query)
+    if is_web and parts.query and "=" not in parts.query:
+        query = "***"
+    return urlunsplit(parts._replace(netloc=user + at + host, query=query))
+
+
+def _masked_parameter(found: re.Match[str]) -> str:
+    return found[0] if found[1].lower() in _HARMLESS else f"{found[1]}=***"

@@ -5,7 +5,7 @@ Unknown fields in requests are refused: a typing error must not be a silent defa
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -44,39 +44,64 @@ class _View(msgspec.Struct, frozen=True, kw_only=True):
     pass
 
 
+def _means(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
 class InteractionRequest(_Request, frozen=True, kw_only=True):
-    """One call to a model, recorded by whoever made it.
+    """One call to a model, recorded by whoever made it: with `reply`, or `error`, or both."""
 
-    `at` is when it was made (RFC 3339; default: now). `reply` is the assistant message. With
-    `error` the call failed and `reply` is what came of it, if anything. `release_id` is the
-    release that answered; token data are the ids and log-probabilities as they were sampled, at
-    `temperature` (null: 1.0, as OpenAI's default).
-    """
-
-    messages: list[dict[str, Any]]
-    reply: dict[str, Any] | None = None
-    interaction_id: str | None = None
-    at: str | None = None
-    tag: str | None = None
-    turn_type: Literal["main", "side"] | None = None
-    model: str | None = None
-    release_id: str | None = None
-    tools: list[dict[str, Any]] | None = None
-    finish_reason: str | None = None
-    temperature: float | None = None
-    prompt_token_ids: list[int] | None = None
-    token_ids: list[int] | None = None
-    logprobs: list[float | None] | None = None
-    error: CallError | None = None
-    status: int | None = None
+    messages: Annotated[
+        list[dict[str, Any]], _means("What was sent, in OpenAI's form: at least one message.")
+    ]
+    reply: Annotated[
+        dict[str, Any] | None, _means("The assistant message; of a failed call, what came of it.")
+    ] = None
+    interaction_id: Annotated[
+        str | None, _means("The receipt, a lowercase UUIDv7; left out: the service makes one.")
+    ] = None
+    at: Annotated[
+        str | None, _means("When it was made, RFC 3339 with its offset; left out: now.")
+    ] = None
+    tag: Annotated[str | None, _means("The session tag: one value for one conversation.")] = None
+    turn_type: Annotated[
+        Literal["main", "side"] | None, _means("`side`: a call that must never train.")
+    ] = None
+    model: Annotated[str | None, _means("The model's name, as the call gave it.")] = None
+    release_id: Annotated[
+        str | None, _means("The release that answered; left out: the reply never trains.")
+    ] = None
+    tools: Annotated[list[dict[str, Any]] | None, _means("The tools that the call offered.")] = None
+    finish_reason: Annotated[
+        str | None, _means("Why the reply ended: stop, length, tool_calls.")
+    ] = None
+    temperature: Annotated[
+        float | None, _means("At which the reply was sampled; left out: 1.0.")
+    ] = None
+    prompt_token_ids: Annotated[list[int] | None, _means("The ids of the whole prompt.")] = None
+    token_ids: Annotated[
+        list[int] | None, _means("The ids that were sampled; left out: the reply never trains.")
+    ] = None
+    logprobs: Annotated[
+        list[float | None] | None,
+        _means("Of each sampled id its natural log-probability, at the temperature."),
+    ] = None
+    error: Annotated[
+        CallError | None, _means("Why the call has no whole answer; such a call is never judged.")
+    ] = None
+    status: Annotated[int | None, _means("The upstream's HTTP status, of a failed call.")] = None
 
 
 class Receipt(_View, frozen=True, kw_only=True):
-    """The recorded interaction; `duplicate`: this very interaction was recorded before."""
+    """The recorded interaction; `duplicate`: this very interaction was recorded before.
+
+    `notes` say what of it keeps the reply from ever being trained on.
+    """
 
     interaction_id: str
     position: int
     duplicate: bool
+    notes: list[Reason] = []
 
 
 class LineOutcome(_View, frozen=True, kw_only=True):
@@ -154,11 +179,17 @@ class SessionView(_View, frozen=True, kw_only=True):
 
 
 class HourView(_View, frozen=True, kw_only=True):
-    """What became of the calls of one hour (or of all); every figure counts calls or turns."""
+    """What became of the calls of one hour (or of all); every figure counts calls or turns.
+
+    `calls` is the sum of `failed`, `pending`, `main`, `side`, `retries` and `regenerations`, and
+    `main` of `bound` and `unbound`; `failed` of `errors`. `untrainable` counts replies that can
+    never train, by the reason, and `refused` judged turns that gave no sample.
+    """
 
     hour: str
     calls: int = 0
     failed: int = 0
+    errors: dict[str, int] = {}
     pending: int = 0
     main: int = 0
     side: int = 0
@@ -167,6 +198,7 @@ class HourView(_View, frozen=True, kw_only=True):
     bound: dict[str, int] = {}
     unbound: dict[str, int] = {}
     truncated: int = 0
+    untrainable: dict[str, int] = {}
     reported: int = 0
     judged: int = 0
     neutral: int = 0
@@ -181,6 +213,8 @@ class HourView(_View, frozen=True, kw_only=True):
 class OpenView(_View, frozen=True, kw_only=True):
     """What waits at this moment.
 
+    `samples` wait for a batch; `held` ones for their judge to be trusted again, or for a release
+    to be served.
     A batch forms of `batch_size` samples. Of the `batches` that are not trained yet some are
     `claimed`, and of those some in `training`; the `completed` ones are trained and wait for a
     release.
@@ -190,6 +224,7 @@ class OpenView(_View, frozen=True, kw_only=True):
     to_correlate: int
     to_judge: int
     samples: int
+    held: int = 0
     batch_size: int
     batches: int
     claimed: int
@@ -200,14 +235,16 @@ class OpenView(_View, frozen=True, kw_only=True):
 class SignalView(_View, frozen=True, kw_only=True):
     """Signal health: how much of a scenario's traffic became training data, and why not the rest.
 
-    `alarm` is the reason for which nothing binds, None if all is well; `unbound_run` counts the
-    main calls since the last binding. `findings` are sentences for people.
+    `alarm` is the main reason for which nothing binds at present, None if all is well;
+    `unbound_run` counts the calls since the last binding that could have bound and did not,
+    `unbound_reasons` by their reasons. `findings` are sentences for people.
     """
 
     scenario: str
     position: int
     alarm: str | None
     unbound_run: int
+    unbound_reasons: dict[str, int] = {}
     suspended_judges: int
     total: HourView
     hours: list[HourView]

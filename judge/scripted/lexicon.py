@@ -33,6 +33,7 @@ Languages = frozenset[str]
 _UNSPACED = ("zh", "ja", "ko")
 """Languages that are matched without word boundaries."""
 _LATIN = frozenset({"en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr"})
+_SENTENCE_END = re.compile(r"[.!?…]\s|[。！？\n]")
 _NOTHING = re.compile(r"(?!)")
 _LETTERS = {
     "de": re.compile(r"[äöüß]", re.I),
@@ -103,8 +104,16 @@ def lexicon(languages: Languages) -> Lexicon:
 def languages_of(text: str) -> Languages:
     """The languages that *text* may be in, by script, frequent words and letters.
 
-    Several when they fit equally; all of the Latin script when nothing tells.
+    Those of each of its sentences: what somebody puts beside a reaction in another language must
+    not hide it. Several when they fit equally; all of the Latin script when nothing tells.
     """
+    found: set[str] = set()
+    for sentence in _SENTENCE_END.split(text):
+        found |= _languages_of(sentence)
+    return frozenset(found) or _LATIN
+
+
+def _languages_of(text: str) -> Languages:
     found = set()
     if re.search(r"[\uac00-\ud7af]", text):
         found.add("ko")
@@ -123,5 +132,5 @@ def languages_of(text: str) -> Languages:
     }
     best = max(scores.values())
     if best == 0:
-        return _LATIN
+        return frozenset()
     return frozenset(language for language, score in scores.items() if score == best)

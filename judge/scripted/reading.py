@@ -18,7 +18,7 @@ from judge.scripted.references import Pointer, find_pointer
 
 __all__ = ["Reading", "read_reaction", "without_address"]
 
-_SENTENCE_END = r"[.!?。！？…]+[\"'”»」)]*(?=\s|$|[^\x00-\x7f])|[。！？]|\n+"
+_SENTENCE_END = r"(?<![.!?。！？…])[.!?。！？…]+[\"'”»」)]*(?=\s|$|[^\x00-\x7f])|[。！？]|\n+"
 _CLAUSE_END = re.compile(
     rf"{_SENTENCE_END}|[,，、](?=\D)|[;；:：](?=\s|[^\x00-\x7f])|\s[–—-]+\s|(?<=です)が|(?<=です)けど"
     r"|\s(?=(?:but|though|although|however|aber|jedoch|sondern|mais|cependant|pero|sino|ma|però|mas"
@@ -26,10 +26,17 @@ _CLAUSE_END = re.compile(
     re.I,
 )
 _QUOTES = re.compile(
-    r'"[^"\n]*"|“[^”\n]*”|„[^“”\n]*[“”]|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|`[^`\n]*`'
+    r'"[^"\n]*"|“[^“”\n]*”|„[^„“”\n]*[“”]|«[^«»\n]*»|「[^「」\n]*」|『[^『』\n]*』|`[^`\n]*`'
 )
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _BRACKET = re.compile(r"[\[(<]{1,2}[^\[\]()<>\n]{0,200}[\])>]{1,2}")
+_POSED = re.compile(
+    r"<<[0-9a-f]{8,} (?!END>>)[^<>\n]*>>.*?<<[0-9a-f]{8,} END>>"
+    r"|<(reaction|reply|system|user|assistant|verdict|evaluation|judge)>.*?</\1>"
+    r"|^#+ *(?:system|verdict|evaluation|judge|grader)\b.*?(?=^#+ *\w)",
+    re.I | re.S | re.M,
+)
+"""What poses as a piece of the judge's input: written in its form, and by nobody but the writer."""
 _TAG = re.compile(r"</?[a-z_|/-]{2,30}>", re.I)
 _SENTENCE = re.compile(rf"(?:[^.!?。！？\n]|\.(?=\S))+(?:{_SENTENCE_END})?")
 _EVALUATES = re.compile(
@@ -39,6 +46,7 @@ _EVALUATES = re.compile(
 _QUESTION = re.compile(r"[?？]\s*[\"'”»」)]*\s*$|(?:か|吗|呢)[。.]?\s*$")
 _SHOUTED = re.compile(r"\?\?|\?!|!\?|？？|？！")
 _INDEFINITE = re.compile(r"(?<!\w)(?:an?|some|any|eine?[nmrs]?|une?|un[oa]?|uma?|een|bir) $", re.I)
+_ARTICLE_CHARACTERS = 12
 _NOD_WORDS = 4
 _EDGES = " \t\n,.;:!?，、。；：！？–—-"
 
@@ -61,10 +69,16 @@ class _Clause(msgspec.Struct, frozen=True, kw_only=True):
 
 def without_address(text: str) -> str:
     """*text* without what speaks to an evaluator or poses as its input or output."""
+    text = _POSED.sub(" ", text)
     text = _OBJECT.sub(lambda match: "" if _EVALUATES.search(match[0]) else match[0], text)
     text = _BRACKET.sub(lambda match: "" if _EVALUATES.search(match[0]) else match[0], text)
     text = _TAG.sub(" ", text)
-    kept = [match[0] for match in _SENTENCE.finditer(text) if JUDGE.search(plain(match[0])) is None]
+    kept: list[str] = []
+    end = 0
+    for match in _SENTENCE.finditer(text):
+        if JUDGE.search(plain(match[0])) is None:
+            kept += text[end : match.start()], match[0]
+        end = match.end()
     return "".join(kept).strip()
 
 
@@ -80,11 +94,12 @@ def read_reaction(reaction: str, replies: Mapping[int, str]) -> Reading:
     said = _about_replies(text, clauses, words)
     rejects = [each for each in said if _rejects(each.text, words)]
     sarcastic = ANYWHERE["sarcasm"].search(plain(text)) is not None
+    rejected = {each.start for each in rejects}
     if rejects or sarcastic or _SHOUTED.search(text):
         keeps = [
             each
             for each in clauses
-            if not sarcastic and each not in rejects and _keeps(each.text, words)
+            if not sarcastic and each.start not in rejected and _keeps(each.text, words)
         ]
         pointer = find_pointer(_only(text, said, keeps), replies, languages)
         return Reading(
@@ -136,7 +151,7 @@ def _about_replies(text: str, clauses: list[_Clause], words: Lexicon) -> list[_C
     last = [each for each in clauses if each.sentence == clauses[-1].sentence]
     if any(_tied(each.text, words) for each in last):
         return clauses
-    before = [each for each in clauses if each not in last]
+    before = [each for each in clauses if each.sentence != clauses[-1].sentence]
     return [
         each for each in before if _tied(each.text, words) or len(each.text.split()) <= _NOD_WORDS
     ]
@@ -150,7 +165,8 @@ def _praises(clause: str, words: Lexicon) -> bool:
     text = _outside_quotes(clause)
     for match in words.praise.finditer(text):
         # "Find me a good hotel" praises nothing; "that's a good answer" does.
-        if not _INDEFINITE.search(text[: match.start()]) or words.deictic.search(text):
+        before = text[max(0, match.start() - _ARTICLE_CHARACTERS) : match.start()]
+        if not _INDEFINITE.search(before) or words.deictic.search(text):
             return True
     return False
 
@@ -185,8 +201,9 @@ def _outside_quotes(clause: str) -> str:
 def _only(text: str, clauses: list[_Clause], without: list[_Clause]) -> str:
     """*text* with blanks in place of all but *clauses*, those of *without* left out."""
     shown = list(" " * len(text))
+    hidden = {each.start for each in without}
     for each in clauses:
-        if each not in without:
+        if each.start not in hidden:
             shown[each.start : each.end] = text[each.start : each.end]
     return "".join(shown)
 

@@ -181,7 +181,7 @@ def _bare(text: str) -> str:
 # By the thing that a reply made
 
 
-_CODE = re.compile(r"```|^\s*(?:def|class|import|function|const) ", re.M)
+_CODE = re.compile(r"```|^[ \t]*(?:def|class|import|function|const) ", re.M)
 
 
 def _rows(reply: str) -> int:
@@ -189,7 +189,7 @@ def _rows(reply: str) -> int:
 
 
 def _items(reply: str) -> int:
-    return len(re.findall(r"^\s*(?:[-*+•]|[0-9]+[.)])\s", reply, re.M))
+    return len(re.findall(r"^[ \t]*(?:[-*+•]|[0-9]+[.)])\s", reply, re.M))
 
 
 def _is_poem(reply: str) -> bool:
@@ -244,8 +244,13 @@ def _thing(text: str, replies: Mapping[int, str], languages: Languages) -> Point
 
 
 def _topic(text: str, replies: Mapping[int, str], languages: Languages) -> Pointer | None:
-    """Words that stand in this reply and in no other; the latest reply wins a tie."""
-    meta = lexicon(languages).meta
+    """Words that stand in this reply and in no other; the latest reply wins a tie.
+
+    Thanks name no reply, though it may thank too.
+    """
+    words = lexicon(languages)
+    text = words.praise.sub(lambda match: " " * len(match[0]), text)
+    meta = words.meta
     by_reply = {index: _terms(reply, meta) for index, reply in replies.items()}
     scores: dict[int, float] = {}
     for term, weight in _terms(text, meta).items():

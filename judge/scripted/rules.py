@@ -18,6 +18,10 @@ from reef_release.errors import BadRequest
 __all__ = ["answer"]
 
 
+_MOST_CHARACTERS = 48_000
+"""More than `judge.prompts` lets through."""
+
+
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     score: int
     about: int
@@ -46,7 +50,7 @@ def answer(messages: Sequence[Mapping[str, str]], seed: int) -> str:
     if not user:
         # Rules on words do not know what a tool's result means.
         return _encoded(_Answer(score=0, about=max(replies), rejected="", keep="", hints=[]))
-    reading = read_reaction("\n".join(user), replies)
+    reading = read_reaction("\n".join(user)[:_MOST_CHARACTERS], replies)
     hint = hint_for(reading.rejected, seed) if reading.score < 0 else None
     return _encoded(
         _Answer(

@@ -11,9 +11,10 @@ ALARM_HEADER = "x-reef-signal-alarm"
 
 
 def alarm_headers(scenario: Scenario) -> dict[str, str]:
-    """The header that says why no call binds; nothing while all is well."""
+    """The header `REASON; unbound=COUNT` of the present run; nothing while all is well."""
     traffic = scenario.traffic
-    if traffic.alarm is None:
+    alarm = traffic.alarm_reason
+    if alarm is None:
         return {}
-    reason = traffic.alarm if traffic.alarm in REASONS else "other"
+    reason = alarm if alarm in REASONS else "other"
     return {ALARM_HEADER: f"{reason}; unbound={traffic.unbound_run.total()}"}

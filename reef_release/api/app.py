@@ -12,6 +12,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from reef_release import __version__
 from reef_release.api.problems import problem_plugin
 from reef_release.api.proxy.draining import draining
+from reef_release.api.proxy.problems import UNROUTED
 from reef_release.api.routes import HANDLERS
 from reef_release.api.service import Service
 
@@ -32,6 +33,7 @@ def create_app(service: Service) -> Litestar:
         state=State({"service": service}),
         lifespan=[lambda _app: draining(service)],
         plugins=[problem_plugin()],
+        exception_handlers=UNROUTED,
         logging_config=None,
         request_max_body_size=_MAX_BODY_BYTES,
         openapi_config=OpenAPIConfig(

@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 
 from reef_release.api.batching import release_lag
-from reef_release.api.bodies import next_state_of, read_body
+from reef_release.api.samples import sample_view
 from reef_release.api.service import Service
 from reef_release.api.training import held_batch
-from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain import events as ev
-from reef_release.domain.judging import Judgment, sample_terms
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.batch_records import Batch
-from reef_release.errors import Conflict, Refused
+from reef_release.errors import Conflict
 from reef_release.ids import uuid7
 from reef_release.log import Appended
 from reef_release.tokens import Principal
-from reef_release.traffic_wire import BatchAssignment, BatchSampleView
+from reef_release.traffic_wire import BatchAssignment
 
 __all__ = ["claim_batch", "give_back", "renew_batch"]
-
-_HINT_LIMIT_BYTES = 1024 * 1024
 
 
 async def claim_batch(
@@ -36,19 +32,20 @@ async def claim_batch(
         if batch.lease_id is not None or lag is None or lag > service.settings.batch_max_lag:
             continue
         lease_id = uuid7()
+        # First what is answered, then the claim: nobody holds what nobody was given.
+        assignment = await _assignment(service, scenario, batch, lease_id)
         try:
-            await _claim(service, actor, scenario, batch_id, lease_id, worker)
-        except Conflict:
-            continue  # another trainer was first
-        try:
-            return await _assignment(service, scenario, batch, lease_id)
-        except BlobMissing:
-            # A body was erased since: the others go into another batch.
+            if assignment is not None:
+                await _claim(service, actor, scenario, batch_id, lease_id, worker)
+                return assignment
+            # A body was erased or damaged since: the others go into another batch.
             await service.commands.append(
                 actor,
                 scenario.name,
-                ev.BatchReleased(batch_id=batch_id, lease_id=lease_id, reason="body-missing"),
+                ev.BatchReleased(batch_id=batch_id, lease_id=None, reason="body-missing"),
             )
+        except Conflict:
+            continue  # another trainer was first
     return None
 
 
@@ -103,61 +100,21 @@ async def _claim(
 
 async def _assignment(
     service: Service, scenario: Scenario, batch: Batch, lease_id: str
-) -> BatchAssignment:
+) -> BatchAssignment | None:
+    """None when one of the samples cannot be given any more."""
     formed = batch.formed
     samples = await asyncio.gather(
-        *(_sample(service, scenario, sample) for sample in formed.samples)
+        *(sample_view(service.blobs, scenario, sample) for sample in formed.samples)
     )
+    found = [each for each in samples if each is not None]
+    if len(found) < len(samples):
+        return None
     return BatchAssignment(
         scenario=scenario.name,
         batch_id=formed.batch_id,
         channel=formed.channel,
         release_id=formed.release_id,
         lease_id=lease_id,
-        lease_s=float(batch.lease_s),
-        samples=list(samples),
+        lease_s=float(int(service.settings.lease_s)),
+        samples=found,
     )
-
-
-async def _sample(service: Service, scenario: Scenario, sample: ev.BatchSample) -> BatchSampleView:
-    turns = scenario.traffic.turns
-    turn = turns[sample.turn_id]
-    judged = turn.judged
-    following = turns.get(turn.next_id or "")
-    if judged is None or following is None:
-        raise Refused(f"Turn {sample.turn_id} is not judged.")
-    body = await read_body(service.blobs, turns[sample.target].body)
-    next_body = await read_body(service.blobs, following.body)
-    hints = [await _hint(service, digest) for digest in judged.hints]
-    terms = sample_terms(
-        Judgment(
-            score=judged.score,
-            about=judged.about,
-            rejected="",
-            keep="",
-            hints=tuple(hints),
-            valid=judged.valid,
-            asked=judged.asked,
-        )
-    )
-    return BatchSampleView(
-        turn_id=sample.turn_id,
-        target=sample.target,
-        release_id=sample.release_id,
-        messages=body.messages,
-        reply=body.reply or {},
-        prompt_token_ids=body.prompt_token_ids or [],
-        token_ids=body.token_ids or [],
-        logprobs=[each for each in body.logprobs or [] if each is not None],
-        temperature=body.temperature,
-        score=judged.score,
-        hints=hints,
-        policy=terms is not None and terms.policy,
-        distillation=terms is not None and terms.distillation,
-        hinted=terms is not None and terms.hinted,
-        next_state=next_state_of(next_body.messages),
-    )
-
-
-async def _hint(service: Service, digest: str) -> str:
-    return (await service.blobs.read_body(digest, _HINT_LIMIT_BYTES)).decode("utf-8")

@@ -1,29 +1,30 @@
 """Batches form by themselves from judged turns of the release served, as the log allows.
 
-Each sample that may not be trained is refused with an event; a claim that its trainer let lapse
-is released with an event; a batch whose release is served no more, or whose training came to
-nothing, is dissolved. Two services that do the same append one event.
+Each sample that may not be trained is refused with an event, as soon as that is known, also while
+nothing is served; a claim that its trainer let lapse is released with an event; a batch whose
+release is served no more, or whose training came to nothing, is dissolved. Two services that do
+the same append one event.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-import msgspec
 import structlog
 
-from reef_release.api.bodies import InteractionBody, read_body
 from reef_release.api.commands import Commands
 from reef_release.api.contamination import GateTasks
+from reef_release.api.samples import sample_view
 from reef_release.artifacts.blobs import BlobStore
-from reef_release.artifacts.errors import BlobCorrupt, BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.lines import abandoned_batches
+from reef_release.domain.traffic.reasons import training_fault
 from reef_release.domain.traffic.records import Judged, Turn
 from reef_release.errors import ReefError
 from reef_release.projections.live import LiveState
@@ -86,8 +87,7 @@ class Batching:
                 over = [*self._over(scenario), *abandoned_batches(self._live.state, scenario)]
                 for data in over:
                     await self._append(scenario.name, data)
-                if any(scenario.pointers.values()):
-                    await self._form(scenario)
+                await self._form(scenario)
             except Exception:
                 # One scenario's trouble is not another's.
                 _log.exception("a step of batching failed", scenario=scenario.name)
@@ -130,7 +130,9 @@ class Batching:
                 await self._append(scenario.name, refused)
                 continue
             taken.add(target.turn_id)
-            channel = self._channel(scenario, target) or ""
+            channel = self._channel(scenario, target)
+            if channel is None:
+                continue  # nothing is served yet
             samples = ready.setdefault(channel, [])
             samples.append(
                 ev.BatchSample(
@@ -157,26 +159,27 @@ class Batching:
             return "quarantined"
         if judged.by_suspended:
             return "judge-suspended"
-        if target.token_fault is not None:
-            return target.token_fault
+        fault = training_fault(scenario.releases, target.release_id, target.token_fault)
+        if fault is not None:
+            return fault
         if (target.token_count or 0) > self._settings.sample_limit_tokens:
             return "too-long"
         if target.used_by is not None or target.turn_id in taken:
             return "turn-used"
-        if self._channel(scenario, target) is None:
-            known = (target.release_id or "") in scenario.releases
-            return "stale" if known else "unknown-release"
-        return None
+        served = any(scenario.pointers.values())
+        return "stale" if served and self._channel(scenario, target) is None else None
 
     async def _body_refusal(self, scenario: Scenario, turn_id: str, target: Turn) -> str | None:
         key = (scenario.name, turn_id, len(scenario.policies))
         if key in self._sound:
             return None
-        try:
-            body = await read_body(self._blobs, target.body)
-        except (BlobMissing, BlobCorrupt, msgspec.DecodeError):
+        sample = ev.BatchSample(
+            turn_id=turn_id, target=target.turn_id, release_id=target.release_id or ""
+        )
+        view = await sample_view(self._blobs, scenario, sample)
+        if view is None:
             return "body-missing"
-        if await self._tasks.overlap(scenario, _texts(body)):
+        if await self._tasks.overlap(scenario, _texts(view.messages)):
             return "gate-task"
         self._sound.add(key)
         return None
@@ -201,9 +204,9 @@ def _formed(scenario: Scenario, channel: str, samples: list[ev.BatchSample]) -> 
     )
 
 
-def _texts(body: InteractionBody) -> Iterator[str]:
+def _texts(messages: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Everything in a request that may be a question."""
-    for message in body.messages:
+    for message in messages:
         content = message.get("content")
         if isinstance(content, str):
             yield content

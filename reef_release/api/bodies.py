@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from reef_release.artifacts.blobs import BlobStore
+from reef_release.domain.roles import role_of
 
 __all__ = [
     "BODY_LIMIT_BYTES",
@@ -63,9 +64,7 @@ def reply_text(reply: Mapping[str, Any] | None) -> str:
 def next_state_of(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a request brings that nobody has answered: all that stands behind the last reply."""
     last = max(
-        (index for index, each in enumerate(messages) if each.get("role") == "assistant"),
+        (index for index, each in enumerate(messages) if role_of(each) == "assistant"),
         default=-1,
     )
-    return [
-        each for each in messages[last + 1 :] if each.get("role") not in ("system", "developer")
-    ]
+    return [each for each in messages[last + 1 :] if role_of(each) != "system"]

@@ -23,7 +23,8 @@ from reef_release.domain import events as ev
 from reef_release.domain.correlation import Binding, Call, Correlator, Finding, Limits
 from reef_release.domain.events import EventData
 from reef_release.domain.state import Scenario
-from reef_release.domain.traffic.records import ALARM_AFTER, Traffic, Turn
+from reef_release.domain.traffic.alarm import ALARM_AFTER
+from reef_release.domain.traffic.records import Traffic, Turn
 from reef_release.domain.traffic.times import parsed_time, written_time
 from reef_release.errors import Conflict, ReefError, Refused
 from reef_release.projections.live import LiveState
@@ -207,9 +208,10 @@ def _alarm_due(traffic: Traffic) -> Iterator[EventData]:
     if traffic.alarm is not None:
         if traffic.recovered:
             yield ev.SignalAlarmCleared(reason=traffic.alarm)
-    elif traffic.unbound_run.total() >= ALARM_AFTER:
-        ((reason, _),) = traffic.unbound_run.most_common(1)
-        yield ev.SignalAlarmRaised(reason=reason, unbound=traffic.unbound_run.total())
+        return
+    unbound, reason = traffic.unbound_run.total(), traffic.unbound_run.main_reason()
+    if reason is not None and unbound >= ALARM_AFTER:
+        yield ev.SignalAlarmRaised(reason=reason, unbound=unbound)
 
 
 def _call(scenario: str, turn: Turn, body: InteractionBody) -> Call:

@@ -26,6 +26,7 @@ __all__ = [
     "WRITE_PROBLEMS",
     "Problem",
     "problem_of",
+    "problem_of_http",
     "problem_plugin",
 ]
 
@@ -86,10 +87,10 @@ def _described(*statuses: int) -> dict[int, ResponseSpec]:
 READ_PROBLEMS = _described(400, 401, 403, 404, 503)
 """What a route that only reads may answer, for the API's description."""
 
-WRITE_PROBLEMS = _described(400, 401, 403, 404, 409, 413, 422, 503)
+WRITE_PROBLEMS = _described(400, 401, 403, 404, 408, 409, 413, 422, 503)
 """What a route that appends may answer."""
 
-FORWARD_PROBLEMS = _described(400, 401, 403, 404, 413, 502, 503, 504)
+FORWARD_PROBLEMS = _described(400, 401, 403, 404, 408, 413, 502, 503, 504)
 """What a route that forwards may answer, besides the upstream's own errors."""
 
 PUBLIC: list[SecurityRequirement] = [{}]
@@ -102,7 +103,7 @@ def problem_plugin() -> ProblemDetailsPlugin:
         ProblemDetailsConfig(
             exception_to_problem_detail_map={
                 ReefError: problem_of,
-                HTTPException: _from_http,
+                HTTPException: problem_of_http,
                 RecursionError: _from_depth,
                 Exception: _from_defect,
             }
@@ -133,7 +134,8 @@ def problem_of(error: ReefError) -> ProblemDetailsException:
     )
 
 
-def _from_http(error: HTTPException) -> ProblemDetailsException:
+def problem_of_http(error: HTTPException) -> ProblemDetailsException:
+    """What the framework raised, as a problem."""
     if isinstance(error, ProblemDetailsException):
         return error
     name = _HTTP.get(error.status_code, "error")

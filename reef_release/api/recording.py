@@ -14,10 +14,13 @@ from typing import Any
 import msgspec
 
 from reef_release.api.bodies import BODY_LIMIT_BYTES, InteractionBody, decode_body
+from reef_release.api.proxy.nesting import MAX_DEPTH, is_too_deep
 from reef_release.api.service import Service
 from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain import events as ev
+from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario
+from reef_release.domain.traffic.reasons import REFUSALS, training_fault
 from reef_release.domain.traffic.records import Turn
 from reef_release.domain.traffic.times import written_time
 from reef_release.domain.traffic.tokens import token_fault
@@ -57,8 +60,15 @@ async def prepare(
     scenario: Scenario,
     request: InteractionRequest,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    salt: bytes | None = None,
+    fault: str | None = None,
 ) -> Prepared | Receipt:
-    """Check an interaction and store its body; the receipt if it was recorded before."""
+    """Check an interaction and store its body; the receipt if it was recorded before.
+
+    With the same *salt* again it is the same blob. *fault* is why its token data cannot be
+    trained on, even if nothing is wrong with them. Raises `BadRequest`, and `LogUnavailable`
+    before anything is stored.
+    """
     _check(request)
     body = msgspec.json.encode(
         InteractionBody(
@@ -77,9 +87,10 @@ async def prepare(
         )
     known = scenario.traffic.turns.get(request.interaction_id or "")
     if known is not None:
-        return await _receipt_again(service, known, request, body)
+        return await _receipt_again(service, scenario, known, request, body)
     at = _time(request.at, clock())
-    digest = await service.blobs.put_body(body)
+    await service.log.check()  # no event would name the blob, and nobody could erase it
+    digest = await service.blobs.put_body(body, salt)
     shared: dict[str, Any] = {
         "interaction_id": request.interaction_id or uuid7(),
         "at": at,
@@ -98,7 +109,8 @@ async def prepare(
             **shared,
             finish_reason=request.finish_reason,
             token_count=None if request.token_ids is None else len(request.token_ids),
-            token_fault=token_fault(request.prompt_token_ids, request.token_ids, request.logprobs),
+            token_fault=token_fault(request.prompt_token_ids, request.token_ids, request.logprobs)
+            or fault,
         )
     return Prepared(request=request, event=event, body=body)
 
@@ -119,16 +131,21 @@ async def append(
         if isinstance(conflict, IdConflict):
             await service.live.wait_for(conflict.extra["position"])
         known = scenario.traffic.turns.get(interaction_id)
+        if known is None or known.body != prepared.event.body:
+            await service.blobs.erase(prepared.event.body)  # nothing names it
         if known is None:
             raise
-        return await _receipt_again(service, known, prepared.request, prepared.body)
+        return await _receipt_again(service, scenario, known, prepared.request, prepared.body)
     return Receipt(
-        interaction_id=interaction_id, position=appended.position, duplicate=appended.duplicate
+        interaction_id=interaction_id,
+        position=appended.position,
+        duplicate=appended.duplicate,
+        notes=_notes(scenario, prepared.event),
     )
 
 
 async def _receipt_again(
-    service: Service, known: Turn, request: InteractionRequest, body: bytes
+    service: Service, scenario: Scenario, known: Turn, request: InteractionRequest, body: bytes
 ) -> Receipt:
     try:
         stored = await service.blobs.read_body(known.body, BODY_LIMIT_BYTES)
@@ -146,7 +163,28 @@ async def _receipt_again(
             f"The interaction {known.turn_id} was recorded with other content.",
             next_step="Give every interaction an id of its own.",
         )
-    return Receipt(interaction_id=known.turn_id, position=known.position, duplicate=True)
+    return Receipt(
+        interaction_id=known.turn_id,
+        position=known.position,
+        duplicate=True,
+        notes=_notes(scenario, known),
+    )
+
+
+def _notes(
+    scenario: Scenario, call: ev.InteractionRecorded | ev.InteractionFailed | Turn
+) -> list[Reason]:
+    """Why an answered call, although it is recorded, can never train."""
+    if isinstance(call, ev.InteractionFailed) or call.turn_type == "side":
+        return []
+    if isinstance(call, Turn) and call.error is not None:
+        return []
+    fault = training_fault(scenario.releases, call.release_id, call.token_fault)
+    if fault is None:
+        return []
+    where = "release_id" if call.token_fault is None else "token data"
+    message = f"The reply can never be trained on. {REFUSALS.get(fault, '')}"
+    return [Reason(code=fault, message=message, where=where)]
 
 
 def _same_body(stored: bytes, body: bytes) -> bool:
@@ -172,6 +210,11 @@ def _check(request: InteractionRequest) -> None:
         )
     if request.temperature is not None and request.temperature < 0:
         raise BadRequest("The temperature is negative.")
+    if any(map(is_too_deep, (request.messages, request.reply, request.tools))):
+        raise BadRequest(
+            f"The interaction is nested more than {MAX_DEPTH} deep.",
+            next_step="Send what is so deep as a text.",
+        )
     for name in ("tag", "model", "release_id", "finish_reason"):
         value = getattr(request, name)
         if value is not None and (len(value) > _MAX_NAME or "\0" in value):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reef_release.api.batching import Batching
@@ -17,6 +17,7 @@ from reef_release.api.correlating import Correlating
 from reef_release.api.documents import Documents
 from reef_release.api.heads import SignedHeads
 from reef_release.api.leases import Leases
+from reef_release.api.lines import BodyRoom
 from reef_release.api.processes import Processes
 from reef_release.api.proxy.spool import Spool
 from reef_release.api.proxy.upstream import Upstream
@@ -56,6 +57,7 @@ class Service:
     spool: Spool
     upstream: Upstream
     stopping: asyncio.Event
+    bodies: BodyRoom = field(default_factory=BodyRoom)
 
     @property
     def state(self) -> State:

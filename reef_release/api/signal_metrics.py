@@ -6,6 +6,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from reef_release.domain.state import State
 from reef_release.projections.signal import SignalHealth
+from reef_release.projections.signal_findings import waiting_samples
 
 __all__ = ["signal_gauges"]
 
@@ -50,8 +51,17 @@ def signal_gauges(state: State, signal: SignalHealth) -> list[GaugeMetricFamily]
         "1 while traffic flows and nothing binds",
         labels=["scenario"],
     )
+    failed = GaugeMetricFamily(
+        "reef_signal_failed", "Calls without a whole answer", labels=["scenario", "error"]
+    )
+    untrainable = GaugeMetricFamily(
+        "reef_signal_untrainable",
+        "Replies that can never train, as their recording tells",
+        labels=["scenario", "reason"],
+    )
     for name, scenario in state.scenarios.items():
         traffic = scenario.traffic
+        ready, held = waiting_samples(scenario)
         alarm.add_metric([name], float(traffic.alarm is not None))
         total = signal.total(name)
         for what in _PLAIN:
@@ -60,15 +70,18 @@ def signal_gauges(state: State, signal: SignalHealth) -> list[GaugeMetricFamily]
             (bound, total.bound),
             (unbound, total.unbound),
             (refused, total.refused),
+            (failed, total.errors),
+            (untrainable, total.untrainable),
         ):
             for key, count in sorted(counts.items()):
                 family.add_metric([name, key], count)
-        for what, open_ones in (
-            ("correlation", traffic.uncorrelated),
-            ("judge", traffic.to_judge),
-            ("batch", traffic.samples),
-            ("trainer", traffic.open_batches),
-            ("release", traffic.unsettled),
+        for what, count in (
+            ("correlation", len(traffic.uncorrelated)),
+            ("judge", len(traffic.to_judge)),
+            ("batch", ready),
+            ("held", held),
+            ("trainer", len(traffic.open_batches)),
+            ("release", len(traffic.unsettled)),
         ):
-            waiting.add_metric([name, what], len(open_ones))
-    return [calls, bound, unbound, refused, waiting, alarm]
+            waiting.add_metric([name, what], count)
+    return [calls, failed, bound, unbound, untrainable, refused, waiting, alarm]

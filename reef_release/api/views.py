@@ -78,7 +78,7 @@ def scenario_view(state: State, scenario: Scenario) -> ScenarioView:
             for node in scenario.nodes.values()
         ],
         position=state.position,
-        signal_alarm=scenario.traffic.alarm,
+        signal_alarm=scenario.traffic.alarm_reason,
     )
 
 

@@ -136,9 +136,11 @@ class BlobDirectory:
         self.put_sync(digest, [data])
         return digest
 
-    def put_body_sync(self, body: bytes) -> str:
-        """Store a salted body; returns the digest of salt and body."""
-        digest, stored = salted(body, self._random_bytes(SALT_BYTES))
+    def put_body_sync(self, body: bytes, salt: bytes | None = None) -> str:
+        """Store a body under *salt*, or a fresh one; see `BlobStore.put_body`."""
+        digest, stored = salted(body, salt or self._random_bytes(SALT_BYTES))
+        if salt and self.exists_sync(digest):
+            return digest
         self.put_sync(digest, [stored])
         return digest
 

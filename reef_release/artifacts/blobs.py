@@ -110,8 +110,12 @@ class BlobStore(BlobReader, Protocol):
     async def put_bytes(self, data: bytes) -> str:
         """Store small bytes as they are; returns their digest."""
 
-    async def put_body(self, body: bytes) -> str:
-        """Store a salted body; returns the digest of salt and body."""
+    async def put_body(self, body: bytes, salt: bytes | None = None) -> str:
+        """Store a salted body; returns the digest of salt and body.
+
+        Whoever may have to store it again keeps 32 random bytes as its *salt*, so that it is one
+        blob all the same.
+        """
 
     async def exists(self, digest: str) -> bool:
         """Whether the blob can be read."""

@@ -73,9 +73,9 @@ class DirectoryBlobStore(BlobDirectory, BlobStore):
         """Store small bytes as they are; returns their digest."""
         return await run_sync(self.put_bytes_sync, data)
 
-    async def put_body(self, body: bytes) -> str:
-        """Store a salted body; returns the digest of salt and body."""
-        return await run_sync(self.put_body_sync, body)
+    async def put_body(self, body: bytes, salt: bytes | None = None) -> str:
+        """Store a salted body; see `BlobStore.put_body`."""
+        return await run_sync(self.put_body_sync, body, salt)
 
     async def exists(self, digest: str) -> bool:
         """Whether the blob is there."""

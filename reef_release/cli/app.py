@@ -25,7 +25,8 @@ from reef_release.cli import (
     verifier,
 )
 from reef_release.cli.output import fail
-from reef_release.errors import ReefError, SettingsError
+from reef_release.cli.streams import lenient, quiet_when_closed
+from reef_release.errors import BadRequest, ReefError, SettingsError
 
 __all__ = ["app", "main"]
 
@@ -70,12 +71,28 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors of the project become exit status 2 with their next step."""
+    lenient()
     # Standard output is for what a verb answers, also when a program reads it.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    with quiet_when_closed():
+        _run(as_json="--json" in sys.argv)
+
+
+def _run(*, as_json: bool) -> None:
     try:
-        app()
+        # Typer tells people itself how a verb is typed; for a program it raises instead.
+        status = app(standalone_mode=not as_json)
     except ReefError as error:
-        fail(error, as_json="--json" in sys.argv)
+        fail(error, as_json=as_json)
+    except typer.TyperException as error:
+        fail(
+            BadRequest(
+                error.format_message(), next_step="The verb's --help lists what it can be given."
+            ),
+            as_json=as_json,
+        )
+    except BrokenPipeError:
+        raise
     except OSError as error:
         place = error.filename or "A file"
         fail(
@@ -83,5 +100,6 @@ def main() -> None:
                 f"{place} cannot be used: {error.strerror or error}.",
                 next_step="Check the path and who may read or write it.",
             ),
-            as_json="--json" in sys.argv,
+            as_json=as_json,
         )
+    sys.exit(status)

@@ -95,7 +95,7 @@ def worker(
 
 @app.command("replay")
 def replay(
-    turns: Annotated[Path, typer.Argument(help="JSON lines, one turn each.")],
+    turns: Annotated[Path, typer.Argument(help="JSON lines, one turn each; - is standard input.")],
     endpoint: Endpoint = None,
     scripted: Annotated[
         bool, typer.Option("--scripted", help="Use the built-in rules, as without --endpoint.")
@@ -128,8 +128,30 @@ def replay(
         },
         *(["--json"] if as_json else []),
         "--",
-        str(turns),
+        _source(turns),
     )
+
+
+def _source(turns: Path) -> str:
+    """The file to read, seen to hold something. Raises `SettingsError`."""
+    if str(turns) == "-":
+        return "/dev/stdin"
+    hint = (
+        "Name a file of JSON lines with turn_id, reply and next_state each, or - for standard"
+        " input; docs/reference/judge.md has an example."
+    )
+    try:
+        # A pipe gives what it holds only once.
+        if turns.exists() and not turns.is_file() and not turns.is_dir():
+            return str(turns)
+        with turns.open("rb") as file:
+            if any(line.strip() for line in file):
+                return str(turns)
+    except OSError as error:
+        raise SettingsError(
+            f"The turns {turns} cannot be read: {error.strerror}.", next_step=hint
+        ) from error
+    raise SettingsError(f"{turns} holds no turn.", next_step=hint)
 
 
 def _become(verb: str, options: dict[str, object], *rest: str) -> NoReturn:

@@ -85,7 +85,10 @@ def create(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a new bearer token. It is stored nowhere; keep it as a secret."""
+    """Print a new bearer token and a newline. It is stored nowhere; keep it as a secret.
+
+    Whoever reads the token from a file must leave out the newline; --token-file does.
+    """
     target = directory or load_settings(home=home).keys_dir
     tokens = Tokens(load_secret(target / TOKEN_SECRET))
     principal = Principal(name=name or role.value, role=role, scenario=scenario)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from reef_release.errors import ReefError
 
-__all__ = ["console", "emit", "fail", "print_table"]
+__all__ = ["complain", "console", "emit", "fail", "print_table", "write_json"]
 
 _PLAIN_WIDTH = 140
 
@@ -23,12 +24,20 @@ _errors = Console(stderr=True, highlight=False)
 def emit(value: Any, *, as_json: bool, text: str | None = None) -> None:
     """Print *value* as one line of JSON, or *text* (default: readable JSON)."""
     if as_json:
-        sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+        write_json(value)
     elif text is not None:
         console.print(text, markup=False, soft_wrap=True)
     else:
         formatted = msgspec.json.format(msgspec.json.encode(value), indent=2)
         console.print(formatted.decode(), markup=False, soft_wrap=True)
+
+
+def write_json(value: Any) -> None:
+    """Write *value* as one line of JSON, the same whatever letters the terminal knows."""
+    text = msgspec.json.encode(value).decode()
+    if (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8"):
+        text = json.dumps(json.loads(text), separators=(",", ":"))
+    sys.stdout.write(text + "\n")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -41,6 +50,11 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     console.print(table)
 
 
+def complain(error: ReefError) -> None:
+    """Say on standard error what is wrong and what to do."""
+    _errors.print(f"error: {error}", markup=False, soft_wrap=True)
+
+
 def fail(error: ReefError, *, as_json: bool = False) -> NoReturn:
     """Say what is wrong and what to do, and exit with 2."""
     if as_json:
@@ -50,7 +64,7 @@ def fail(error: ReefError, *, as_json: bool = False) -> NoReturn:
             "next_step": error.next_step,
             "reasons": [msgspec.to_builtins(reason) for reason in error.reasons],
         }
-        sys.stdout.write(msgspec.json.encode(problem).decode() + "\n")
+        write_json(problem)
     else:
-        _errors.print(f"error: {error}", markup=False, soft_wrap=True)
+        complain(error)
     raise SystemExit(2)

@@ -14,11 +14,18 @@ import typer
 from reef_release.cli.options import AsJson, Home
 from reef_release.cli.output import console, emit
 from reef_release.errors import SettingsError
-from reef_release.settings import load_settings
+from reef_release.settings import Settings, load_settings
 
 __all__ = ["register"]
 
 _LOOK_S = 1.0
+_DECIDED_BY_UP = {
+    "blobs": "HOME/blobs",
+    "database_url": "an embedded PostgreSQL in HOME/postgres",
+    "host": "127.0.0.1",
+    "keys": "HOME/keys",
+    "port": "that of --port",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -75,7 +82,11 @@ def up(
     home: Home = None,
     port: Annotated[int, typer.Option("--port", help="Port of the API.")] = 8470,
 ) -> None:
-    """Everything on this machine with the tiny policy, kept running until Ctrl-C."""
+    """Everything on this machine with the tiny policy, kept running until Ctrl-C.
+
+    Settings of the service are honoured, so REEF_UPSTREAM_URL forwards the calls of agents to a
+    server of yours. Nothing is restarted: when one program ends, all of it stops and says why.
+    """
     from reef_release.cli.external import tiny_models
     from reef_release.cli.homework import (
         SCENARIO,
@@ -84,6 +95,7 @@ def up(
         start_homework,
         submit,
     )
+    from reef_release.cli.serving import await_engine
     from reef_release.cli.stack import LocalStack
     from reef_release.tokens import TokenRole
 
@@ -91,8 +103,14 @@ def up(
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     signal.signal(signal.SIGINT, lambda *_: stopped.set())
     settings = load_settings(home=home)
-    learning = homework_learning()
-    with LocalStack(settings.home, scenario=SCENARIO, learning=learning, port=port) as stack:
+    given = _given_settings(settings)
+    with LocalStack(
+        settings.home,
+        scenario=SCENARIO,
+        learning=homework_learning(),
+        port=port,
+        service_settings=given,
+    ) as stack:
         stack.prepare(_say)
         with stack.client(TokenRole.OPERATE) as client:
             start_homework(stack, client, _say)
@@ -100,21 +118,46 @@ def up(
                 _say("gating the origin")
                 origin = submit(stack, tiny_models() / "origin")
                 await_status(stack, origin.candidate_id, "promoted")
+            _say("waiting until the engine serves what is promoted")
+            late = await_engine(stack, client, stopped=stopped.is_set)
+        if stopped.is_set():
+            _say("stopping")
+            return
+        _say(f"not yet: {late}; see {stack.home}/logs/node.log" if late else "the engine serves it")
         console.print(
             f"\nReef Release runs at {stack.url} (process {os.getpid()}); API at /schema.\n"
             f"Serving {SCENARIO}/stable at {stack.engine_url}/v1.\n"
             f"Agents call {stack.url}/v1; key: {stack.token_file(TokenRole.INGEST)},"
             f" header: x-reef-scenario: {SCENARIO}.\n"
+            f"Their calls are forwarded to {settings.upstream_url or stack.engine_url + '/v1'}.\n"
             f"Tokens by role: {stack.home}/tokens, keys: {stack.keys}, logs: {stack.home}/logs.\n"
             f"Try: reef-release status --url {stack.url} "
             f"--token-file {stack.token_file(TokenRole.OPERATE)}\n"
-            "Ctrl-C stops everything; the data stays.",
+            "Ctrl-C stops everything, and so does the end of any program of it: nothing is"
+            " restarted. The data stays.",
             markup=False,
             soft_wrap=True,
         )
         while not stopped.wait(_LOOK_S):
             stack.check()
         _say("stopping")
+
+
+def _given_settings(settings: Settings) -> dict[str, str]:
+    """What was set for the service, as its environment; says what `up` decides otherwise."""
+    given = {name: getattr(settings, name) for name in settings.model_fields_set - {"home"}}
+    for name in sorted(given.keys() & _DECIDED_BY_UP.keys()):
+        _say(f"not used here: the setting {name}; it is {_DECIDED_BY_UP[name]}")
+    decided = {
+        "host": "127.0.0.1",
+        "keys": settings.home.absolute() / "keys",
+        "blobs": settings.home.absolute() / "blobs",
+    }
+    return {
+        f"REEF_{name.upper()}": str(value)
+        for name, value in (given | decided).items()
+        if value not in ("", None) and name not in ("database_url", "port")
+    }
 
 
 def _say(text: str) -> None:

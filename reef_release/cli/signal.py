@@ -8,16 +8,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
-import msgspec
 import typer
 from typer.core import TyperGroup
 
 from reef_release.cli.options import DEFAULT_URL, AsJson, TokenFile, Url, connect
-from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.output import complain, console, emit, print_table, write_json
 from reef_release.cli.signal_page import bar, show_signal
 from reef_release.errors import SettingsError
+
+if TYPE_CHECKING:
+    from reef_release.domain.correlation import Correlator
 
 __all__ = ["app"]
 
@@ -69,32 +71,54 @@ def show(
 def replay(
     traffic: Annotated[
         Path,
-        typer.Argument(
-            help="JSON lines {at, scenario, tag, request, response}; - is standard input."
-        ),
+        typer.Argument(help="The captured calls, JSON lines; - is standard input."),
     ],
     as_json: AsJson = False,
 ) -> None:
     """Match captured calls to the calls that they continue, offline.
 
+    Each line is an object with `at`, when the call was made: seconds, or RFC 3339; `request`, its
+    body (or just its messages); `response`, what was answered: the assistant message, the whole
+    chat.completion, the list of a stream's chunks, the text, or null if nothing was; and, if they
+    have one, `scenario`, `tag` (the session tag) and `turn_type` (main or side). Calls are matched
+    in the order of `at`, whatever the order of the lines.
+
     With --json, writes a line {line, follows, method, reason} per call; `follows` is the number
-    (from 1) of the line that it continues, or null. Otherwise prints a summary.
+    (from 1) of the line that it continues, or null. Otherwise prints a summary. What is odd about
+    the capture as a whole is a finding of the summary, or with --json on standard error.
+
+    The exit status is 1 when a line is no call (it is told, and left out), and when nothing binds
+    although some calls came after an answered one of their scenario and could have; otherwise 0.
     """
-    from reef_release.domain.correlation import REASONS, Correlator, replay_traffic
+    from reef_release.cli.capture import Capture
+    from reef_release.domain.correlation import MALFORMED, Correlator, replay_traffic
 
     correlator = Correlator()
     methods: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
+    capture = Capture()
     with _opened(traffic) as lines:
-        for result, binding in replay_traffic(lines, correlator):
+        for result, fault in replay_traffic(capture.watch(lines), correlator):
             if as_json:
-                sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
-            if binding.method is not None:
-                methods[binding.method] += 1
-            if binding.reason is not None:
-                reasons[binding.reason] += 1
-    if as_json:
-        return
+                write_json(result)
+            if fault is not None:
+                complain(fault)
+            capture.note(result)
+            if result.method is not None:
+                methods[result.method] += 1
+            if result.reason is not None:
+                reasons[result.reason] += 1
+    if not as_json:
+        _summarise(correlator, methods, reasons)
+    for finding in capture.findings():
+        typer.echo(f"{finding.code}: {finding.message}", err=as_json)
+    if MALFORMED in reasons or capture.nothing_binds:
+        raise typer.Exit(1)
+
+
+def _summarise(correlator: Correlator, methods: Counter[str], reasons: Counter[str]) -> None:
+    from reef_release.domain.correlation import REASONS
+
     calls = methods.total() + reasons.total()
     console.print(f"{calls} calls, {methods.total()} continue another")
     if methods:

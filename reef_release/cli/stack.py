@@ -37,12 +37,22 @@ _PR_SET_PDEATHSIG = 1
 _START_S = 120.0
 _STOP_S = 20.0
 _PREFIXES = ("REEF_", "DATABASE_URL")
+_NEEDED_TO_THE_LAST = "engine"
 
 
 class LocalStack:
     """The processes of one data directory; use it as a context."""
 
-    def __init__(self, home: Path, *, scenario: str, learning: Learning, port: int = 0) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        scenario: str,
+        learning: Learning,
+        port: int = 0,
+        service_settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """*service_settings* are environment variables for the service, over its usual ones."""
         self.home = home.absolute()
         self.scenario = scenario
         self.learning = learning
@@ -53,6 +63,7 @@ class LocalStack:
         self._closing = ExitStack()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._programs: Mapping[str, Program] = {}
+        self._service_settings = dict(service_settings or {})
 
     def __enter__(self) -> Self:
         return self
@@ -63,8 +74,11 @@ class LocalStack:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # The engine goes after the service, which answers calls by it until it has ended itself.
         for name in reversed(list(self._running)):
-            self.stop(name)
+            if name != _NEEDED_TO_THE_LAST:
+                self.stop(name)
+        self.stop(_NEEDED_TO_THE_LAST)
         self._closing.close()
 
     @property
@@ -102,7 +116,11 @@ class LocalStack:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**_inherited(), **program.environment},
+                env={
+                    **_inherited(),
+                    **program.environment,
+                    **(self._service_settings if name == "service" else {}),
+                },
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
             )
@@ -140,7 +158,11 @@ class LocalStack:
         """Raise `Unavailable` when a program ended by itself."""
         for name, process in self._running.items():
             if process.poll() is not None:
-                raise Unavailable(f"The {name} ended by itself:\n{self._tail(name)}")
+                raise Unavailable(
+                    f"The {name} {_ending(process.returncode)} {self._tail(name)}",
+                    next_step="All of it stops, since nothing is restarted here. Start it again"
+                    " when that is mended; the data stays.",
+                )
 
     def client(self, role: TokenRole) -> ReefClient:
         """A client with a token of *role*."""
@@ -187,18 +209,37 @@ class LocalStack:
     def _await(self, name: str, url: str) -> None:
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline:
-            if self._running[name].poll() is not None:
-                raise SettingsError(f"The {name} ended at its start:\n{self._tail(name)}")
+            if (status := self._running[name].poll()) is not None:
+                raise SettingsError(
+                    f"The {name} {_ending(status)} {self._tail(name)}",
+                    next_step="It did not get through its start; mend what it says, then start"
+                    " all of it again.",
+                )
             try:
                 if httpx.get(url, timeout=5).status_code < 500:
                     return
             except httpx.HTTPError:
                 pass
             time.sleep(0.1)
-        raise Unavailable(f"The {name} does not answer at {url}.")
+        raise Unavailable(
+            f"The {name} does not answer at {url} after {_START_S:.0f} s. {self._tail(name)}",
+            next_step="Start all of it again; the data stays.",
+        )
 
     def _tail(self, name: str) -> str:
-        return (self.home / "logs" / f"{name}.log").read_text("utf-8", "replace")[-1500:]
+        path = self.home / "logs" / f"{name}.log"
+        return f"Its log file {path} ends with:\n{path.read_text('utf-8', 'replace')[-1500:]}"
+
+
+def _ending(status: int) -> str:
+    """How a process ended, as its returncode says it."""
+    if status >= 0:
+        return f"ended by itself with exit status {status}."
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = str(-status)
+    return f"was ended by signal {name}."
 
 
 def _write_secret(path: Path, text: str) -> None:

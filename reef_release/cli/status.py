@@ -23,7 +23,12 @@ def register(app: typer.Typer) -> None:
 
 def status(
     settings: Annotated[
-        bool, typer.Option("--settings", help="Show every setting and where it came from.")
+        bool,
+        typer.Option(
+            "--settings",
+            help="Show the settings that a service started from this shell would have, and where"
+            " each comes from.",
+        ),
     ] = False,
     home: Home = None,
     url: Url = DEFAULT_URL,
@@ -40,7 +45,12 @@ def status(
             )
             return
         rows = [[name, value, origin] for name, (value, origin) in origins.items()]
-        print_table("Settings", ["setting", "value", "from"], rows)
+        print_table("Settings of this shell", ["setting", "value", "from"], rows)
+        console.print(
+            "A service that runs already has those that it was started with: see the environment"
+            " and the reef.toml of its own process.",
+            soft_wrap=True,
+        )
         return
     with connect(url, token_file) as client:
         views = client.scenarios()

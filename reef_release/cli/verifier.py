@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
+import msgspec
 import typer
+
+from reef_release.cli.output import write_json
 
 __all__ = ["app"]
 
@@ -30,4 +33,4 @@ def run(
     from reef_release.verifiers.run import run_lines
 
     for line in run_lines([name.strip() for name in checks.split(",")], sys.stdin):
-        sys.stdout.write(line + "\n")
+        write_json(msgspec.Raw(line.encode()))

@@ -84,6 +84,14 @@ class EventLog:
         """Append one event; see `Sequencer.append` for what it raises."""
         return await self._sequencer.append(event)
 
+    async def check(self) -> None:
+        """Raises `LogUnavailable` when an append would wait for the database in vain.
+
+        For whoever stores something before an append. Costs nothing while appends get through.
+        """
+        if not self._sequencer.is_connected:
+            await self._reader.head()
+
     async def read(
         self,
         after: int = -1,

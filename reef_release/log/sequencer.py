@@ -95,6 +95,11 @@ class Sequencer:
         self._wake.set()
         return await waiting.answer
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the last append got through; False before the first."""
+        return self._connection is not None and not self._connection.is_closed()
+
     async def close(self) -> None:
         """Write what is queued, within *patience_s*, then disconnect."""
         self._closing = True

@@ -1,5 +1,8 @@
 """Signal health: what became of each hour's calls, so that lost signal is seen where it is lost.
 
+Every call is one of failed, pending, main, side, retry or regeneration; every main one is bound or
+unbound. The other figures say what became of the answered ones.
+
 Every figure counts a call in the hour in which it was made, by the client's clock, whenever the
 later event about it came. All of it follows from the log.
 """
@@ -14,6 +17,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.events import Event
 from reef_release.domain.state import State
 from reef_release.domain.traffic.batch_events import DISSOLVED
+from reef_release.domain.traffic.reasons import training_fault
 
 __all__ = ["Counts", "SignalHealth"]
 
@@ -21,6 +25,8 @@ __all__ = ["Counts", "SignalHealth"]
 class Counts(msgspec.Struct, kw_only=True):
     """Calls and turns by what became of them.
 
+    `errors` are the failed calls by what happened; `untrainable` the replies that can never train,
+    as far as their recording tells, by the reason.
     `completed` counts turns that were trained on, also if that came to no release yet; `trained`
     those of them that a promoted release was trained on; `skipped` those in trained batches that
     no step was made of.
@@ -28,6 +34,7 @@ class Counts(msgspec.Struct, kw_only=True):
 
     calls: int = 0
     failed: int = 0
+    errors: Counter[str] = msgspec.field(default_factory=Counter)
     pending: int = 0
     main: int = 0
     side: int = 0
@@ -36,6 +43,7 @@ class Counts(msgspec.Struct, kw_only=True):
     bound: Counter[str] = msgspec.field(default_factory=Counter)
     unbound: Counter[str] = msgspec.field(default_factory=Counter)
     truncated: int = 0
+    untrainable: Counter[str] = msgspec.field(default_factory=Counter)
     reported: int = 0
     judged: int = 0
     neutral: int = 0
@@ -68,11 +76,16 @@ class SignalHealth:
         data = event.data
         match data:
             case ev.InteractionRecorded() | ev.InteractionFailed():
+                fault = None
+                if isinstance(data, ev.InteractionRecorded) and data.turn_type != "side":
+                    releases = state.scenarios[scenario].releases
+                    fault = training_fault(releases, data.release_id, data.token_fault)
                 for counts in self._of(scenario, data.at):
-                    _count_call(counts, data)
+                    _count_call(counts, data, fault)
             case ev.TurnBound() | ev.TurnUnbound():
-                for counts in self._of_turn(state, scenario, data.interaction_id):
-                    _count_correlated(counts, data)
+                if state.scenarios[scenario].traffic.turns[data.interaction_id].error is None:
+                    for counts in self._of_turn(state, scenario, data.interaction_id):
+                        _count_correlated(counts, data)
             case (
                 ev.TurnJudged() | ev.TurnJudgingFailed() | ev.SampleRefused() | ev.ReportReceived()
             ):
@@ -126,13 +139,18 @@ class SignalHealth:
                     counts.trained += 1
 
 
-def _count_call(counts: Counts, data: ev.InteractionRecorded | ev.InteractionFailed) -> None:
+def _count_call(
+    counts: Counts, data: ev.InteractionRecorded | ev.InteractionFailed, fault: str | None
+) -> None:
     counts.calls += 1
-    counts.pending += 1
     if isinstance(data, ev.InteractionFailed):
         counts.failed += 1
-    elif data.finish_reason == "length":
-        counts.truncated += 1
+        counts.errors[data.error] += 1
+        return
+    counts.pending += 1
+    counts.truncated += data.finish_reason == "length"
+    if fault is not None:
+        counts.untrainable[fault] += 1
 
 
 def _count_correlated(counts: Counts, data: ev.TurnBound | ev.TurnUnbound) -> None:

@@ -1,7 +1,7 @@
 """Errors of the engine's server as RFC 9457 problem details.
 
 What always holds: an answer of 400 or above has media type ``application/problem+json`` and, for
-every error of the project's tree, its next step and reasons.
+every error of the project's tree, its next step and reasons; OpenAI's clients find it in `error`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,26 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 from litestar.types import ExceptionHandlersMap
 
-from reef_release.errors import ReefError
+from reef_release.errors import ReefError, openai_error
 
 __all__ = ["EXCEPTION_HANDLERS", "problem"]
 
+_PREFIX = "urn:reef-release:problem:"
 _log = logging.getLogger(__name__)
 
 
 def problem(error: Exception) -> dict[str, Any]:
     """The problem details of ``error``; a defect goes to the log instead, with its trace."""
+    details = _details(error)
+    code = details["type"].rpartition(":")[2]
+    message = f"{details['detail']} {details.get('next_step', '')}".strip()
+    return {**details, "error": openai_error(details["status"], code, message)}
+
+
+def _details(error: Exception) -> dict[str, Any]:
     if isinstance(error, ReefError):
         return {
-            "type": f"urn:reef-release:problem:{error.problem}",
+            "type": f"{_PREFIX}{error.problem}",
             "title": error.title,
             "status": error.status,
             "detail": error.detail,
@@ -33,10 +41,15 @@ def problem(error: Exception) -> dict[str, Any]:
             "reasons": msgspec.to_builtins(error.reasons),
         }
     if isinstance(error, HTTPException):
-        return {"type": "about:blank", "title": error.detail, "status": error.status_code}
+        return {
+            "type": f"{_PREFIX}http-{error.status_code}",
+            "title": error.detail,
+            "status": error.status_code,
+            "detail": error.detail,
+        }
     _log.error("a request failed", exc_info=error)
     return {
-        "type": "about:blank",
+        "type": f"{_PREFIX}defect",
         "title": "Internal error",
         "status": 500,
         "detail": "The engine failed in a way it does not know; its log has the trace.",

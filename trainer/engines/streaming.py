@@ -145,6 +145,6 @@ async def sse(
                     choice["token_ids"] = [event.token_id]
                 yield envelope.chunk(choice)
     except Exception as error:  # the status line is gone already
-        yield b"data: " + msgspec.json.encode({"error": problem(error)}) + b"\n\n"
+        yield b"data: " + msgspec.json.encode({"error": problem(error)["error"]}) + b"\n\n"
         return
     yield b"data: [DONE]\n\n"

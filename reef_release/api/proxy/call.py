@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from reef_release.api.proxy.nesting import MAX_DEPTH, is_too_deep
+from reef_release.api.proxy.sampling import OTHER_SAMPLING, samples_otherwise
 from reef_release.errors import BadRequest
 
 __all__ = ["SCENARIO_HEADER", "TAG_HEADER", "TURN_TYPE_HEADER", "ChatCall", "read_call"]
@@ -25,13 +27,17 @@ _TURN_TYPES: Mapping[str, Literal["main", "side"]] = {"main": "main", "side": "s
 
 
 class ChatCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call; `forwarded` is the body for the upstream."""
+    """One call; `forwarded` is the body for the upstream.
+
+    `token_fault` is why its token data cannot be trained on, whatever they are.
+    """
 
     forwarded: bytes
     messages: list[dict[str, Any]]
     tools: list[dict[str, Any]] | None
     model: str | None
     temperature: float | None
+    token_fault: str | None
     tag: str | None
     turn_type: Literal["main", "side"] | None
 
@@ -63,6 +69,7 @@ def read_call(body: bytes, *, tag: str | None, turn_type: str | None, token_data
         tools=tools if _objects(tools) else None,
         model=model if isinstance(model, str) else None,
         temperature=_temperature(asked.get("temperature")),
+        token_fault=OTHER_SAMPLING if samples_otherwise(asked) else None,
         tag=_tag(tag),
         turn_type=_turn_type(turn_type),
     )
@@ -75,6 +82,10 @@ def _decoded(body: bytes) -> dict[str, Any]:
         raise BadRequest(f"The body is not JSON: {error}.") from error
     if not isinstance(asked, dict):
         raise BadRequest("The body is not a JSON object.")
+    if is_too_deep(asked):
+        raise BadRequest(
+            f"The body is nested deeper than {MAX_DEPTH} levels.", next_step="Flatten it."
+        )
     return asked
 
 
@@ -91,7 +102,10 @@ def _temperature(value: Any) -> float | None:
     """None for what no upstream takes: its refusal is recorded all the same."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _tag(header: str | None) -> str | None:

@@ -39,11 +39,17 @@ _log = structlog.get_logger(__name__)
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """What the spool holds of a call: the interaction, as far as it is known."""
+    """What the spool holds of a call: the interaction, as far as it is known.
+
+    With its own salt, however often the log is tried, its body is one blob. `token_fault` is why
+    the token data cannot be trained on, whatever they are.
+    """
 
     scenario: str
     actor: str
     request: InteractionRequest
+    salt: bytes | None = None
+    token_fault: str | None = None
 
 
 _NOTE = msgspec.json.Decoder(Note)
@@ -129,7 +135,10 @@ class _Drainer:
             if entry.kind == "begun":
                 request = msgspec.structs.replace(request, error="service-stopped")
             scenario = self._service.scenario(note.scenario)
-            return _Ready(note=note, prepared=await prepare(self._service, scenario, request))
+            prepared = await prepare(
+                self._service, scenario, request, salt=note.salt, fault=note.token_fault
+            )
+            return _Ready(note=note, prepared=prepared)
         except Exception as error:
             return error
 

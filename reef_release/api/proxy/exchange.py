@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import UTC, datetime
 
 import msgspec
@@ -11,6 +12,7 @@ from reef_release.api.proxy.call import ChatCall
 from reef_release.api.proxy.draining import Note
 from reef_release.api.proxy.reply import Reply
 from reef_release.api.proxy.spool import Spool
+from reef_release.artifacts.blobs import SALT_BYTES
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.times import written_time
 from reef_release.ids import uuid7
@@ -32,6 +34,7 @@ class Exchange:
         self._spool = spool
         self._actor = actor
         self._scenario = scenario
+        self._salt = os.urandom(SALT_BYTES)
         self._request = InteractionRequest(
             messages=call.messages,
             tools=call.tools,
@@ -80,12 +83,25 @@ class Exchange:
         )
 
     def _release(self) -> str | None:
-        """The release that answered, if the upstream names one."""
-        for name in (self.reply.fingerprint, self.reply.model):
+        """The release that answered, if the upstream names one, and one only.
+
+        Most servers give the model's name back as it was asked for, so that says nothing.
+        """
+        reply = self.reply
+        if reply.is_mixed:
+            return None
+        model = None if reply.model == self.call.model else reply.model
+        for name in (reply.fingerprint, model):
             if name in self._scenario.releases:
                 return name
         return None
 
     def _note(self, request: InteractionRequest) -> bytes:
-        note = Note(scenario=self._scenario.name, actor=self._actor, request=request)
+        note = Note(
+            scenario=self._scenario.name,
+            actor=self._actor,
+            request=request,
+            salt=self._salt,
+            token_fault=self.call.token_fault,
+        )
         return msgspec.json.encode(note)

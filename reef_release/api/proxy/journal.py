@@ -3,7 +3,9 @@
 What always holds: a line that was written is there after the process is gone; a line that was
 synced is there after a power cut. Each carries a checksum. The last line may be unfinished, which
 is as if it was never written; any other that is damaged is handed out as such. A segment is
-removed once every call that it tells of has ended and is in the log, the oldest first.
+removed once every call that it tells of has ended and is in the log, the oldest first. A call that
+does not end is written anew at the end when it keeps more than itself: so the journal is never
+much longer than twice what is under way and what waits.
 
 Everything here blocks. Only `sync` may run beside the other methods, in another thread.
 """
@@ -12,9 +14,10 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 from typing import Literal, NamedTuple
@@ -73,7 +76,7 @@ class Journal:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._segments: list[Segment] = []
-        self._begun: dict[str, Segment] = {}
+        self._begun: dict[str, Place] = {}
         self._next = 1
 
     @property
@@ -120,17 +123,31 @@ class Journal:
 
     def forget(self, call_id: str) -> None:
         """A call that was begun here has ended, and is in the log, without a line of its own."""
-        begun = self._begun.pop(call_id, None)
-        if begun is not None:
-            begun.open.discard(call_id)
+        if self._end(call_id):
             self._tidy()
 
     def _tidy(self) -> None:
-        while len(self._segments) > 1 and self._segments[0].is_done:
-            _remove(self._segments.pop(0))
+        self._remove_oldest()
+        held = list(takewhile(lambda each: not each.waiting, self._segments[:-1]))
+        begun = [self._begun[call_id] for segment in held for call_id in segment.open]
+        kept = sum(place.size_bytes for place in begun)
+        if sum(segment.size_bytes for segment in held) - kept > max(kept, _SEGMENT_BYTES):
+            with suppress(OSError):  # the disk is full: they stay where they are
+                self._rewrite(begun)
+            self._remove_oldest()
         if len(self._segments) == 1 and self._segments[0].is_done:
             # Nothing that anybody said stays here longer than it must.
             _empty(self._segments[0])
+
+    def _remove_oldest(self) -> None:
+        while len(self._segments) > 1 and self._segments[0].is_done:
+            _remove(self._segments.pop(0))
+
+    def _rewrite(self, begun: Iterable[Place]) -> None:
+        """Write what was begun at the end; it is there before anything leaves its old place."""
+        written = [self.write("begun", place.call_id, self.read(place)) for place in begun]
+        for place in written:
+            self.sync(place)
 
     def recover(self) -> Iterator[Place | Damaged]:
         """What an earlier process left: ended calls in their order, then those that did not end.
@@ -148,13 +165,13 @@ class Journal:
                     continue
                 self._note(found)
                 places.append(found)
-        unended = set(self._begun)
+        # The ids are UUIDv7: in the order in which they began, wherever they stand by now.
+        unended = sorted(self._begun.values(), key=lambda place: place.call_id)
         yield from (place for place in places if place.kind == "ended")
-        for place in places:
-            if place.kind == "begun" and place.call_id in unended:
-                self._begun.pop(place.call_id).open.discard(place.call_id)
-                place.segment.waiting.add(place.call_id)
-                yield place
+        for place in unended:
+            self._end(place.call_id)
+            place.segment.waiting.add(place.call_id)
+            yield place
 
     def close(self) -> None:
         """Keep what is not in the log; leave nothing behind otherwise."""
@@ -165,14 +182,19 @@ class Journal:
             _close(self._segments.pop(0))
 
     def _note(self, place: Place) -> None:
+        self._end(place.call_id)
         if place.kind == "begun":
             place.segment.open.add(place.call_id)
-            self._begun[place.call_id] = place.segment
-            return
-        place.segment.waiting.add(place.call_id)
-        begun = self._begun.pop(place.call_id, None)
+            self._begun[place.call_id] = place
+        else:
+            place.segment.waiting.add(place.call_id)
+
+    def _end(self, call_id: str) -> bool:
+        """Whether the call was begun here and is under way no more."""
+        begun = self._begun.pop(call_id, None)
         if begun is not None:
-            begun.open.discard(place.call_id)
+            begun.segment.open.discard(call_id)
+        return begun is not None
 
     def _writable(self) -> Segment:
         last = self._segments[-1] if self._segments else None

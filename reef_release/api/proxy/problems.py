@@ -1,4 +1,4 @@
-"""Errors of the chat routes: problem details that OpenAI's clients can read as well.
+"""Errors under `/v1`: problem details that OpenAI's clients can read as well.
 
 RFC 9457 §3.2 allows further members, and OpenAI's clients look at one called `error`.
 """
@@ -8,29 +8,32 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Request, Response
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from litestar.plugins.problem_details import ProblemDetailsException
 
-from reef_release.api.problems import problem_of
-from reef_release.errors import ReefError
+from reef_release.api.problems import PROBLEM_PREFIX, problem_of, problem_of_http
+from reef_release.errors import NotFound, ReefError, openai_error
 
-__all__ = ["OPENAI_ERRORS", "openai_error", "openai_problem"]
+__all__ = ["OPENAI_ERRORS", "UNROUTED", "openai_problem", "reef_openai_error"]
+
+_ROUTES = "POST /v1/chat/completions and GET /v1/models"
 
 
-def openai_error(error: ReefError) -> dict[str, Any]:
+def reef_openai_error(error: ReefError) -> dict[str, Any]:
     """The error as OpenAI's API describes one."""
-    return {
-        "message": f"{error.detail} {error.next_step}".strip(),
-        "type": "invalid_request_error" if error.status < 500 else "server_error",
-        "param": None,
-        "code": error.problem,
-    }
+    return openai_error(error.status, error.problem, f"{error.detail} {error.next_step}".strip())
 
 
 def openai_problem(error: ReefError) -> ProblemDetailsException:
     """The error as both."""
-    problem = problem_of(error)
+    return _with_error(problem_of(error))
+
+
+def _with_error(problem: ProblemDetailsException) -> ProblemDetailsException:
     extra = problem.extra if isinstance(problem.extra, dict) else {}
-    problem.extra = {**extra, "error": openai_error(error)}
+    code = (problem.type_ or "").removeprefix(PROBLEM_PREFIX)
+    message = f"{problem.detail} {extra.get('next_step', '')}".strip()
+    problem.extra = {**extra, "error": openai_error(problem.status_code, code, message)}
     return problem
 
 
@@ -38,5 +41,24 @@ def _handle(request: Request[Any, Any, Any], error: ReefError) -> Response[Any]:
     return openai_problem(error).to_response(request)
 
 
+def _unrouted(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+    path = request.url.path
+    if not f"{path}/".startswith("/v1/"):
+        return problem_of_http(error).to_response(request)
+    if isinstance(error, NotFoundException):
+        absent = NotFound(
+            f"{path[:200]} does not exist here; of OpenAI's API there is {_ROUTES}.",
+            next_step="Have the client call these, with the base URL of this service and /v1.",
+        )
+        return openai_problem(absent).to_response(request)
+    return _with_error(problem_of_http(error)).to_response(request)
+
+
 OPENAI_ERRORS: dict[int | type[Exception], Any] = {ReefError: _handle}
 """The exception handlers of a chat route."""
+
+UNROUTED: dict[int | type[Exception], Any] = {
+    NotFoundException: _unrouted,
+    MethodNotAllowedException: _unrouted,
+}
+"""The exception handlers of what no route takes."""

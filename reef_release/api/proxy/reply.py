@@ -11,12 +11,19 @@ from typing import Any
 
 import msgspec
 
+from reef_release.api.proxy.nesting import is_too_deep
 from reef_release.api.proxy.tool_calls import ToolCalls
 
 __all__ = ["Reply"]
 
 _MAX_NAME = 500
 _LARGEST = 2**53
+_MOST_BYTES = 64 * 1024 * 1024
+"""What is taken in of one reply: far beyond what the log takes of a call."""
+_ONCE = frozenset({"role", "index", "type"})
+"""Fields that come whole, and perhaps with every piece."""
+_WHOLE = frozenset({"stop", "length", "tool_calls", "function_call"})
+"""The finish reasons of a reply that the model itself ended, or that was cut at its limit."""
 
 
 class Reply:
@@ -24,30 +31,35 @@ class Reply:
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
+        self._texts: dict[str, list[str]] = {}
         self._tool_calls = ToolCalls()
         self.ended = False
         """Whether the upstream said that this is all."""
         self.finish_reason: str | None = None
         self.fault: str | None = None
         """Why this is no reply: the upstream's own error in it, or what cannot be read."""
+        self.is_mixed = False
+        """Whether the upstream named several models or fingerprints."""
         self.model: str | None = None
         self.fingerprint: str | None = None
         self.prompt_token_ids: list[int] | None = None
         self.token_ids: list[int] | None = None
         self.logprobs: list[float | None] | None = None
+        self._taken_bytes = 0
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has ended, and nothing went wrong before."""
-        return self.ended and self.fault is None
+        """Whether it has ended as replies do, and nothing went wrong before."""
+        return self.ended and self.fault is None and self.finish_reason in _WHOLE
 
     @property
     def message(self) -> dict[str, Any] | None:
         """The assistant message; None when nothing of it came."""
         calls = self._tool_calls.whole()
-        if not self._message and not calls and not self.ended:
+        texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
+        if not self._message and not texts and not calls and not self.ended:
             return None
-        message = {"role": "assistant", "content": None, **self._message}
+        message = {"role": "assistant", "content": None, **self._message, **texts}
         return {**message, "tool_calls": calls} if calls else message
 
     def take_answer(self, body: bytes) -> None:
@@ -73,6 +85,10 @@ class Reply:
         return self.ended
 
     def _opened(self, data: bytes) -> dict[str, Any]:
+        self._taken_bytes += len(data)
+        if self._taken_bytes > _MOST_BYTES:
+            self._give_up("it is too large")
+            return {}
         try:
             answer = msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -81,14 +97,28 @@ class Reply:
         if not isinstance(answer, dict):
             self.fault = "not a JSON object"
             return {}
+        if is_too_deep(answer):
+            self._give_up("it is nested too deeply")
+            return {}
         if answer.get("error"):
             self.fault = "the upstream reports an error"
-        self.model = _name(answer.get("model")) or self.model
-        self.fingerprint = _name(answer.get("system_fingerprint")) or self.fingerprint
+        self.model = self._same(self.model, answer.get("model"))
+        self.fingerprint = self._same(self.fingerprint, answer.get("system_fingerprint"))
         prompt = answer.get("prompt_token_ids")
         if _are_ids(prompt):
             self.prompt_token_ids = prompt
         return answer
+
+    def _give_up(self, fault: str) -> None:
+        """Keep nothing of what was said."""
+        self.fault = fault
+        self._message, self._texts, self._tool_calls = {}, {}, ToolCalls()
+        self.prompt_token_ids = self.token_ids = self.logprobs = None
+
+    def _same(self, before: str | None, value: Any) -> str | None:
+        name = _name(value)
+        self.is_mixed = self.is_mixed or (None not in (before, name) and before != name)
+        return name or before
 
     def _choice(self, answer: dict[str, Any]) -> dict[str, Any] | None:
         choices = answer.get("choices")
@@ -114,13 +144,18 @@ class Reply:
         for name, value in delta.items():
             if name == "tool_calls":
                 self._tool_calls.take(value)
-            elif value is not None:
-                self._message[name] = _joined(name, self._message.get(name), value)
+            elif value is None:
+                continue
+            elif isinstance(value, str) and name not in _ONCE and name not in self._message:
+                self._texts.setdefault(name, []).append(value)
+            else:
+                before = "".join(self._texts.pop(name, ())) or self._message.get(name)
+                self._message[name] = _joined(name, before, value)
 
 
 def _joined(name: str, before: Any, value: Any) -> Any:
     """Two pieces of one field; OpenAI's own client joins them in the same way."""
-    if before is None or name in ("role", "index", "type"):
+    if before is None or name in _ONCE:
         return value
     if isinstance(before, str) and isinstance(value, str):
         return before + value
@@ -133,7 +168,8 @@ def _joined(name: str, before: Any, value: Any) -> Any:
 
 
 def _name(value: Any) -> str | None:
-    return value if isinstance(value, str) and len(value) <= _MAX_NAME else None
+    """A name as the log takes it, without nulls."""
+    return value.replace("\0", "")[:_MAX_NAME] or None if isinstance(value, str) else None
 
 
 def _are_ids(value: Any) -> bool:
@@ -144,4 +180,9 @@ def _are_ids(value: Any) -> bool:
 
 def _logprob(entry: Any) -> float | None:
     value = entry.get("logprob") if isinstance(entry, dict) else None
-    return float(value) if isinstance(value, int | float) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

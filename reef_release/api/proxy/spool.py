@@ -87,6 +87,10 @@ class Spool:
         """
         return self._start(self._end(call_id, content))
 
+    def is_under_way(self, call_id: str) -> bool:
+        """Whether a call of that id is forwarded by this process, or waits here for the log."""
+        return call_id in self._unlogged
+
     async def logged(self, call_ids: Iterable[str], timeout_s: float) -> bool:
         """Wait until this process has none of these calls under way, at most *timeout_s*."""
         wanted = set(call_ids)
@@ -130,6 +134,7 @@ class Spool:
         if taken:
             _log.warning("calls of an earlier process are taken over", calls=len(taken))
             self.waiting.extend(taken)
+            self._unlogged.update(entry.call_id for entry in taken)
             self.arrived.set()
 
     def _recover(self) -> list[Waiting]:

@@ -10,12 +10,15 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from reef_release.errors import UpstreamUnreachable
+
 __all__ = ["DONE", "Event", "EventParser", "event_of"]
 
 DONE = b"[DONE]"
 """The data of the event that ends a chat stream."""
 
 _BOM = b"\xef\xbb\xbf"
+_MOST_BYTES = 16 * 1024 * 1024
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -27,29 +30,44 @@ class Event(NamedTuple):
 
 
 class EventParser:
-    """Cuts a stream into events."""
+    """Cuts a stream into events, in time linear in its length."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
+        self._held_bytes = 0
         self._lines: list[bytes] = []
         self._raw: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """The events that *chunk* completes."""
-        text = self._rest + chunk if self._rest else chunk
+        """The events that *chunk* completes.
+
+        Raises `UpstreamUnreachable` for an event that is too large to be one.
+        """
         # A line end can only be in what is new, or be the two halves of one CRLF.
         at, start = 0, max(0, len(self._rest) - 1)
-        while found := _LINE_END.search(text, start):
-            if found.end() == len(text) and found.group() == b"\r":
-                break  # perhaps the first half of a CRLF
-            yield from self._line(text[at : found.start()], text[at : found.end()])
-            at = start = found.end()
-        self._rest = text[at:]
+        self._rest += chunk
+        while end := self._line_end(start):
+            first, last = end
+            raw = bytes(self._rest[at:last])
+            yield from self._line(raw[: first - at], raw)
+            at = start = last
+        del self._rest[:at]
+        if self._held_bytes + len(self._rest) > _MOST_BYTES:
+            raise UpstreamUnreachable(
+                f"The upstream sent an event of more than {_MOST_BYTES} bytes.",
+                next_step="Look at what REEF_UPSTREAM_URL names.",
+            )
+
+    def _line_end(self, start: int) -> tuple[int, int] | None:
+        found = _LINE_END.search(self._rest, start)
+        if found is None or (found.end() == len(self._rest) and found.group() == b"\r"):
+            return None  # nothing, or perhaps the first half of a CRLF
+        return found.span()
 
     def close(self) -> Iterator[Event]:
         """What came behind the last whole event: it says nothing any more (§9.2.6)."""
         raw = b"".join(self._raw) + self._rest
-        self._lines, self._raw, self._rest = [], [], b""
+        self._lines, self._raw, self._rest, self._held_bytes = [], [], bytearray(), 0
         if raw:
             yield Event(raw, None)
 
@@ -58,6 +76,7 @@ class EventParser:
             yield Event(raw, None)  # a sign of life; it must not wait for what comes next
             return
         self._raw.append(raw)
+        self._held_bytes += len(raw)
         if line:
             name, _, value = line.removeprefix(_BOM).partition(b":")
             if name == b"data":
@@ -65,7 +84,7 @@ class EventParser:
             return
         data = b"\n".join(self._lines) if self._lines else None
         raw = b"".join(self._raw)
-        self._lines, self._raw = [], []
+        self._lines, self._raw, self._held_bytes = [], [], 0
         yield Event(raw, data)
 
 

@@ -21,9 +21,23 @@ _CONNECT_S = 10.0
 _KEEPALIVE_S = 4.0
 """Less than the 5 s after which uvicorn, and so vLLM, closes a silent connection itself."""
 _PASSED = frozenset(
-    {"content-type", "retry-after", "retry-after-ms", "x-request-id", "x-should-retry"}
+    {
+        "content-type",
+        "openai-processing-ms",
+        "openai-version",
+        "retry-after",
+        "retry-after-ms",
+        "x-request-id",
+        "x-should-retry",
+        *(
+            f"x-ratelimit-{what}-{of}"
+            for what in ("limit", "remaining", "reset")
+            for of in ("requests", "tokens")
+        ),
+    }
 )
-_PASSED_PREFIXES = ("openai-", "x-ratelimit-")
+"""Nothing that tells whose account the operator uses."""
+_STATUSES = range(200, 600)
 
 
 class Upstream:
@@ -31,6 +45,8 @@ class Upstream:
 
     def __init__(self, settings: Settings) -> None:
         self._url = settings.upstream_url
+        self.patience_s = settings.upstream_timeout_s
+        """For so long an upstream may be silent, and a client take nothing."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "reef-release"}
         if settings.upstream_key:
             headers["Authorization"] = f"Bearer {settings.upstream_key}"
@@ -69,6 +85,7 @@ class Upstream:
         with transport_errors():
             response = await self._client.send(request, stream=True)
         try:
+            _check_status(response)
             yield response
         finally:
             await response.aclose()
@@ -77,7 +94,9 @@ class Upstream:
         """The upstream's own list. Raises as `transport_errors` does."""
         self.check()
         with transport_errors():
-            return await self._client.get(f"{self._url}/models")
+            response = await self._client.get(f"{self._url}/models")
+        _check_status(response)
+        return response
 
 
 @contextmanager
@@ -103,9 +122,17 @@ def transport_errors() -> Iterator[None]:
 
 
 def passed_headers(response: httpx.Response) -> dict[str, str]:
-    """Those of the upstream's headers that a client gets."""
-    return {
-        name: value
-        for name, value in response.headers.items()
-        if name in _PASSED or name.startswith(_PASSED_PREFIXES)
+    """Those of the upstream's headers that a client gets, each byte as one character."""
+    found = {
+        name.lower().decode("latin-1"): value.decode("latin-1")
+        for name, value in response.headers.raw
     }
+    return {name: value for name, value in found.items() if name in _PASSED}
+
+
+def _check_status(response: httpx.Response) -> None:
+    if response.status_code not in _STATUSES:
+        raise UpstreamUnreachable(
+            f"The upstream answers with the status {response.status_code}, which is none.",
+            next_step="Look at what REEF_UPSTREAM_URL names.",
+        )

@@ -14,6 +14,7 @@ from litestar.status_codes import HTTP_200_OK, HTTP_201_CREATED, HTTP_202_ACCEPT
 from reef_release.api.access import requires
 from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.ranges import stream_blob
+from reef_release.api.request_bodies import described_body
 from reef_release.api.service import Service
 from reef_release.artifacts.blobs import check_digest
 from reef_release.errors import BadRequest, Forbidden, NotFound
@@ -38,6 +39,9 @@ _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})")
     guards=[_WRITERS],
     summary="Upload a blob",
     request_max_body_size=None,
+    operation_class=described_body(
+        "The blob's bytes.", {"application/octet-stream": {"type": "string", "format": "binary"}}
+    ),
     responses=WRITE_PROBLEMS,
 )
 async def put_blob(

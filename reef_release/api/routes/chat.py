@@ -24,6 +24,7 @@ from reef_release.api.proxy.call import (
 from reef_release.api.proxy.exchange import Exchange
 from reef_release.api.proxy.problems import OPENAI_ERRORS
 from reef_release.api.proxy.upstream import passed_headers
+from reef_release.api.request_bodies import described_body
 from reef_release.api.service import Service
 from reef_release.errors import BadRequest
 from reef_release.tokens import Principal, TokenRole
@@ -31,6 +32,19 @@ from reef_release.tokens import Principal, TokenRole
 __all__ = ["CHAT_HANDLERS"]
 
 _INGEST = requires(TokenRole.INGEST)
+_OBJECTS = {"type": "array", "items": {"type": "object"}}
+_CALL = {
+    "type": "object",
+    "required": ["messages"],
+    "properties": {
+        "messages": {**_OBJECTS, "minItems": 1},
+        "model": {"type": "string"},
+        "tools": _OBJECTS,
+        "temperature": {"type": "number"},
+        "stream": {"type": "boolean"},
+        "n": {"const": 1, "description": "One call is one turn with one reply."},
+    },
+}
 
 
 @post(
@@ -39,6 +53,10 @@ _INGEST = requires(TokenRole.INGEST)
     summary="Forward a chat call and record it",
     status_code=HTTP_200_OK,
     request_max_body_size=None,
+    operation_class=described_body(
+        "A chat call in OpenAI's form; what is not named here goes to the upstream unchanged.",
+        {"application/json": _CALL},
+    ),
     exception_handlers=OPENAI_ERRORS,
     responses=FORWARD_PROBLEMS,
 )
@@ -63,7 +81,7 @@ async def chat_completions(
     require_scenario(request.user, scenario)
     found = service.scenario(scenario)
     service.upstream.check()
-    body = await whole_body(request.stream(), BODY_LIMIT_BYTES)
+    body = await whole_body(request.stream(), BODY_LIMIT_BYTES, service.bodies)
     call = read_call(
         body, tag=tag, turn_type=turn_type, token_data=service.settings.upstream_token_data
     )

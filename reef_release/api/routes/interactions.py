@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, post
 from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, JSONBody
 from litestar.status_codes import HTTP_200_OK, HTTP_201_CREATED
 
@@ -18,9 +19,10 @@ from reef_release.api.lines import lines_of, whole_body
 from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.recording import append, prepare, record
 from reef_release.api.reports import receive_report
+from reef_release.api.request_bodies import described_body, schema_of
 from reef_release.api.service import Service
 from reef_release.domain.state import Scenario
-from reef_release.errors import BadRequest, PayloadTooLarge, ReefError
+from reef_release.errors import BadRequest, Conflict, PayloadTooLarge, ReefError
 from reef_release.tokens import Principal, TokenRole
 from reef_release.traffic_wire import (
     InteractionRequest,
@@ -38,6 +40,12 @@ _MAX_LINES = 10_000
 _WINDOW_LINES = 64
 _WINDOW_BYTES = 4 * 1024 * 1024
 _REQUEST = msgspec.json.Decoder(InteractionRequest)
+_LINES = ResponseSpec(
+    data_container=LineOutcome,
+    description="Of JSON lines, one outcome a line; of an interaction sent again, its receipt",
+    media_type=NDJSON,
+    generate_examples=False,
+)
 
 
 @post(
@@ -45,7 +53,11 @@ _REQUEST = msgspec.json.Decoder(InteractionRequest)
     guards=[_INGEST],
     summary="Record interactions",
     request_max_body_size=None,
-    responses=WRITE_PROBLEMS,
+    operation_class=described_body(
+        "One interaction, or JSON lines with one each.",
+        {"application/json": schema_of(InteractionRequest), NDJSON: schema_of(InteractionRequest)},
+    ),
+    responses={**WRITE_PROBLEMS, HTTP_200_OK: _LINES},
 )
 async def record_interactions(
     request: Request[Principal, Any, Any],
@@ -55,7 +67,8 @@ async def record_interactions(
     """One interaction as JSON; or JSON lines (application/x-ndjson), answered line by line.
 
     The receipt's id may be given by the client: the same interaction again gets the same
-    receipt (200 instead of 201). Of JSON lines each is recorded or not, whatever its neighbours.
+    receipt (200 instead of 201), whose notes say what keeps the reply from being trained on.
+    Of JSON lines each is recorded or not, whatever its neighbours; at most 10,000 of 16 MiB each.
     While nothing binds, the answer carries the header x-reef-signal-alarm.
     """
     found = service.scenario(scenario)
@@ -67,8 +80,9 @@ async def record_interactions(
             status_code=HTTP_200_OK,
             headers=alarm_headers(found),
         )
-    body = await whole_body(request.stream(), BODY_LIMIT_BYTES)
-    receipt = await record(service, request.user.name, found, _decode(body))
+    body = await whole_body(request.stream(), BODY_LIMIT_BYTES, service.bodies)
+    interaction = _decode(service, body)
+    receipt = await record(service, request.user.name, found, interaction)
     return Response(
         receipt,
         status_code=HTTP_200_OK if receipt.duplicate else HTTP_201_CREATED,
@@ -91,14 +105,21 @@ async def report(
     return ReportView(positions=await receive_report(service, request.user, data))
 
 
-def _decode(body: bytes) -> InteractionRequest:
+def _decode(service: Service, body: bytes) -> InteractionRequest:
     try:
-        return _REQUEST.decode(body)
+        request = _REQUEST.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(
             f"This is no interaction: {error}.",
             next_step="Compare it with the API's description at /schema.",
         ) from error
+    if service.spool.is_under_way(request.interaction_id or ""):
+        raise Conflict(
+            f"The id {request.interaction_id} is that of a forwarded call, which this service "
+            "records itself.",
+            next_step="Leave interaction_id out, and the receipt names one.",
+        )
+    return request
 
 
 async def _record_lines(
@@ -139,7 +160,7 @@ async def _flush(
         try:
             if line is None:
                 raise PayloadTooLarge(f"The line has more than {BODY_LIMIT_BYTES} bytes.")
-            return await prepare(service, scenario, _decode(line))
+            return await prepare(service, scenario, _decode(service, line))
         except ReefError as error:
             return error
 

@@ -12,6 +12,7 @@ from litestar.response import Stream
 from reef_release.api.access import commands, requires
 from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.ranges import stream_blob
+from reef_release.api.request_bodies import described_body
 from reef_release.api.service import Service
 from reef_release.api.views import release_view
 from reef_release.domain import events as ev
@@ -85,6 +86,10 @@ class ReleaseController(Controller):
         "/{release_id:str}/bundle",
         guards=[commands(TokenRole.SIGN)],
         summary="Add the weights signature",
+        operation_class=described_body(
+            "A sigstore bundle over the weights' statement; at most 4 MiB.",
+            {"application/json": {"type": "object"}},
+        ),
         responses=WRITE_PROBLEMS,
     )
     async def add_bundle(

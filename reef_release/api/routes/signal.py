@@ -12,9 +12,11 @@ from reef_release.api.problems import READ_PROBLEMS
 from reef_release.api.proxy.health import spool_findings
 from reef_release.api.service import Service
 from reef_release.domain.reasons import Reason
+from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.records import Session, Traffic, Turn
 from reef_release.errors import BadRequest, NotFound
 from reef_release.projections.signal import Counts
+from reef_release.projections.signal_findings import signal_findings, waiting_samples
 from reef_release.tokens import TokenRole
 from reef_release.traffic_wire import (
     HourView,
@@ -50,22 +52,24 @@ async def show_signal(
     found = service.scenario(scenario)
     if not 0 <= hours <= _MAX_HOURS:
         raise BadRequest(f"Ask for between 0 and {_MAX_HOURS} hours.")
-    traffic = found.traffic
+    traffic, total = found.traffic, service.signal.total(scenario)
     by_hour = list(service.signal.hours(scenario).items())
     shown = by_hour[max(0, len(by_hour) - hours) :]
     return SignalView(
         scenario=scenario,
         position=service.state.position,
-        alarm=traffic.alarm,
+        alarm=traffic.alarm_reason,
         unbound_run=traffic.unbound_run.total(),
+        unbound_reasons=dict(traffic.unbound_run.reasons),
         suspended_judges=len(traffic.suspended),
-        total=_hour("", service.signal.total(scenario)),
+        total=_hour("", total),
         hours=[_hour(f"{name}:00:00Z", counts) for name, counts in shown],
-        waiting=_waiting(traffic, service.settings.batch_size),
+        waiting=_waiting(found, service.settings.batch_size),
         findings=[
             Reason(code=each.code, message=each.message, where=each.tag or "")
             for each in service.correlating.findings(scenario)
         ]
+        + signal_findings(found, total)
         + spool_findings(service.spool),
     )
 
@@ -165,13 +169,16 @@ def _hour(hour: str, counts: Counts) -> HourView:
     return HourView(hour=hour, **msgspec.to_builtins(counts))
 
 
-def _waiting(traffic: Traffic, batch_size: int) -> OpenView:
+def _waiting(scenario: Scenario, batch_size: int) -> OpenView:
+    traffic = scenario.traffic
+    ready, held = waiting_samples(scenario)
     open_batches = [traffic.batches[each] for each in traffic.open_batches]
     return OpenView(
         sessions=len(traffic.open_sessions),
         to_correlate=len(traffic.uncorrelated),
         to_judge=len(traffic.to_judge),
-        samples=len(traffic.samples),
+        samples=ready,
+        held=held,
         batch_size=batch_size,
         batches=len(traffic.open_batches),
         claimed=sum(batch.lease_id is not None for batch in open_batches),

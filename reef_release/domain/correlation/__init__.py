@@ -15,12 +15,13 @@ from reef_release.domain.correlation.correlator import Correlator
 from reef_release.domain.correlation.memory import Limits
 from reef_release.domain.correlation.tally import Finding, FindingCode, Tally
 from reef_release.domain.correlation.traffic import (
+    MALFORMED,
     TrafficResult,
-    read_traffic,
     replay_traffic,
 )
 
 __all__ = [
+    "MALFORMED",
     "REASONS",
     "Binding",
     "Call",
@@ -34,6 +35,5 @@ __all__ = [
     "Tally",
     "TrafficResult",
     "TurnType",
-    "read_traffic",
     "replay_traffic",
 ]

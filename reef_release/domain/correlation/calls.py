@@ -25,6 +25,7 @@ REASONS: Mapping[str, str] = {
     "ambiguous": "Two or more replies fit equally well.",
     "expired": "It continues a reply that was forgotten: too old, or too much came after it.",
     "first-call": "It carries no earlier reply: a conversation begins.",
+    "malformed": "The captured line cannot be read as a call.",
     "no-user-turn": "It carries no message of a user and no result of a tool.",
     "other-agent": "The reply it continues was served to an agent with another system prompt.",
     "prefill": "It ends with an assistant message: nobody has reacted yet.",

@@ -37,8 +37,8 @@ def callers_of(arrival: Arrival) -> list[Turn]:
         for identifier in arrival.request.answered_ids
         for each in arrival.memory.index.newest(id_key(identifier))
         if each.open
-        and arrival.may_follow(each)
         and (each.tag == tag if tag else len(identifier) >= LEAST_ID)
+        and arrival.may_follow(each)
     )
 
 

@@ -76,7 +76,7 @@ def fit(turn: Turn, request: Request, *, tag: str | None, sliding: bool) -> Fit 
     if looped and not sliding and not (ids and _long(reply.ids)):
         # The turn's own request carried these messages already, so none of them is its reply.
         return None
-    trail = request.trail(request.last)
+    trail = request.trail_before
     along = _aligned(turn, request)
     if exact:
         along = _Alignment(matched=request.last + 1, size=along.size)

@@ -1,8 +1,10 @@
 """What is open in one scenario: its sessions and turns, bounded in number and by event time.
 
-A session is forgotten when nothing came for `expiry_s`, or when there are too many turns and it
-was silent the longest. Of a session only its last turns are kept. What was forgotten leaves the
-hash of its last transcript behind, so that a call that comes too late is told why it is unbound.
+A session is forgotten when nothing came for `expiry_s`. Of a session only its last turns are
+kept, and when there are too many turns in all, only the very last one, of the longest silent
+session first; when each has one turn, the longest silent session is forgotten. What was forgotten
+leaves the hash of its transcript behind, so that a call that comes too late is told why it is
+unbound.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _REMEMBERED_LOSSES = 20_000
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is kept per scenario: by event time, and in turns (about 1.3 KB each).
+    """How much is kept per scenario: by event time, and in turns (1.2 to 2.5 KB each).
 
     `tag_alone_s` is how long a tag can go without a call and still be believed when nothing else
     speaks for a call.
@@ -54,6 +56,7 @@ class Memory:
         self.now_s = float("-inf")
         self.turn_count = 0
         self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._long: OrderedDict[str, Session] = OrderedDict()
         self._lost: OrderedDict[bytes, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -82,8 +85,10 @@ class Memory:
         self.touch(turn.session_id)
         if len(session.turns) > _TURNS_PER_SESSION:
             self._drop(session.turns.pop(0))
+        if len(session.turns) > 1:
+            self._long[turn.session_id] = session
         while self.turn_count > self.limits.max_turns and len(self._sessions) > 1:
-            self._forget(next(iter(self._sessions.values())))
+            self._make_room()
 
     def touch(self, session_id: str) -> None:
         """Note that something came in this session just now."""
@@ -91,6 +96,8 @@ class Memory:
         if session is not None:
             session.last_s = self.now_s
             self._sessions.move_to_end(session_id)
+            if session_id in self._long:
+                self._long.move_to_end(session_id)
 
     def turn(self, session_id: str, call_id: str | None) -> Turn | None:
         """The turn of a session with this id, while it is remembered."""
@@ -102,13 +109,25 @@ class Memory:
         """Whether a reply with this transcript was served and forgotten since."""
         return transcript in self._lost
 
+    def _make_room(self) -> None:
+        """Forget a turn that nobody will miss soon; the last one of a session only at last."""
+        if not self._long:
+            self._forget(next(iter(self._sessions.values())))
+            return
+        session = next(iter(self._long.values()))
+        self._drop(session.turns.pop(0))
+        if len(session.turns) == 1:
+            del self._long[session.session_id]
+
     def _forget(self, session: Session) -> None:
         del self._sessions[session.session_id]
+        self._long.pop(session.session_id, None)
         for turn in session.turns:
             self._drop(turn)
 
     def _drop(self, turn: Turn) -> None:
         self.index.remove(turn)
+        self.tags.forget(turn)
         self.turn_count -= 1
         if turn.transcript is not None:
             self._lost[turn.transcript] = None

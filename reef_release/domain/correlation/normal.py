@@ -11,23 +11,40 @@ import hashlib
 import json
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import islice
 from typing import Any
 
 import msgspec
 import orjson
 
 from reef_release.domain.correlation.calls import Message
+from reef_release.domain.roles import role_of
 
-__all__ = ["Normal", "concatenated", "digest", "normalise", "same_reply", "text_of", "visible_text"]
+__all__ = [
+    "MOST_CALLS",
+    "Normal",
+    "concatenated",
+    "digest",
+    "normalise",
+    "same_reply",
+    "text_of",
+    "visible_text",
+]
 
-_ROLES = {"developer": "system", "function": "tool"}
-_TAGS = r"(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis)"
-_BLOCK = re.compile(rf"<({_TAGS})>.*?</\1>|\[THINK\].*?\[/THINK\]", re.DOTALL | re.IGNORECASE)
-_HEAD = re.compile(
-    rf".*(?:</{_TAGS}>|\[/THINK\]|<\|channel\|>final<\|message\|>)", re.DOTALL | re.IGNORECASE
+_TAG = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis"
+_MARK = re.compile(
+    rf"(?P<begin><(?:{_TAG})>|\[THINK\])"
+    rf"|</(?:{_TAG})>|\[/THINK\]|<\|channel\|>final<\|message\|>",
+    re.IGNORECASE,
 )
-_OPEN = re.compile(rf"\s*(?:<{_TAGS}>|\[THINK\]).*", re.DOTALL | re.IGNORECASE)
+"""Where reasoning begins or ends, in few characters: a text is searched in one pass."""
+MOST_CALLS = 128
+"""Nobody calls more tools at once: arguments of more are compared as written, without ids."""
+_MOST_MARKS = 1000
+_MOST_STACKED = 30
 _REASONING_PARTS = {"thinking", "redacted_thinking", "reasoning", "reasoning_text"}
 
 
@@ -58,12 +75,40 @@ def digest(*parts: bytes) -> bytes:
 
 def visible_text(text: str) -> str:
     """An assistant's text without its reasoning, also when only the closing tag is left."""
-    if "<" not in text and "[" not in text:
+    found = _MARK.finditer(text)
+    marks = list(islice(found, _MOST_MARKS))
+    if not marks:
         return text
-    text = _BLOCK.sub("", text)
-    if "</" in text or "[/" in text or "<|" in text:
-        text = _HEAD.sub("", text, count=1)
-    return "" if _OPEN.fullmatch(text) else text
+    beyond = deque(found, maxlen=1)
+    if beyond:
+        return text[beyond[0].end() :]  # no model writes so many
+    kept: list[str] = []
+    at = 0
+    for mark, end in zip(marks, _ends(marks), strict=True):
+        if mark.start() < at:
+            continue  # inside a block that is left out
+        if mark["begin"] is None:
+            # What came before was reasoning too; its beginning stands in the prompt.
+            kept.clear()
+            at = mark.end()
+        elif end is not None:
+            kept.append(text[at : mark.start()])
+            at = end
+    visible = "".join([*kept, text[at:]]) if at else text
+    first = _MARK.match(visible, len(visible) - len(visible.lstrip()))
+    return visible if first is None or first["begin"] is None else ""
+
+
+def _ends(marks: Sequence[re.Match[str]]) -> list[int | None]:
+    """Where the block ends that each mark begins: behind the next closing mark of its name."""
+    nearest: dict[str, int] = {}
+    ends: list[int | None] = []
+    for mark in reversed(marks):
+        name = mark[0].lower().replace("/", "")
+        if mark["begin"] is None:
+            nearest[name] = mark.end()
+        ends.append(nearest.get(name))
+    return ends[::-1]
 
 
 def text_of(content: Any) -> str:
@@ -85,17 +130,20 @@ def concatenated(first: Message, second: Message) -> Message:
 
 def normalise(message: Message) -> Normal:
     """The normal form of *message*; malformed parts are taken as the text that they are."""
-    role = str(message.get("role") or "assistant")
-    role = _ROLES.get(role, role)
+    role = role_of(message)
     text = whole = text_of(message.get("content"))
     calls: list[str] = []
     ids: list[str] = []
     if role == "assistant":
         text = visible_text(text)
-        for call in _tool_calls(message):
-            function = call["function"]
-            calls.append(f"{function.get('name')}\0{_arguments(function.get('arguments'))}")
-            if isinstance(call.get("id"), str) and call["id"]:
+        for number, call in enumerate(_tool_calls(message)):
+            function = _function(call)
+            name, arguments = function.get("name"), function.get("arguments")
+            if number >= MOST_CALLS and isinstance(arguments, str):
+                calls.append(f"{_word(name)}\0{arguments}")
+                continue
+            calls.append(f"{_word(name)}\0{_arguments(arguments)}")
+            if number < MOST_CALLS and isinstance(call.get("id"), str) and call["id"]:
                 ids.append(call["id"])
     elif isinstance(message.get("tool_call_id"), str) and message["tool_call_id"]:
         ids.append(message["tool_call_id"])
@@ -122,9 +170,30 @@ def same_reply(one: Normal | None, other: Normal | None) -> bool:
 def _marked(*pieces: str) -> bytes:
     marked = "".join(f"{len(piece)}:{piece}" for piece in pieces)
     if not marked.isascii():
-        composed = (unicodedata.normalize("NFC", piece) for piece in pieces)
-        marked = "".join(f"{len(piece)}:{piece}" for piece in composed)
+        marked = "".join(f"{len(piece)}:{piece}" for piece in map(_composed, pieces))
     return digest(marked.encode("utf-8", "surrogatepass"))
+
+
+def _composed(piece: str) -> str:
+    """Accents as one character each. Long stacks of them stay: to sort one costs its square."""
+    if piece.isascii() or _stacked().search(piece):
+        return piece
+    return unicodedata.normalize("NFC", piece)
+
+
+@cache
+def _stacked() -> re.Pattern[str]:
+    """More combining characters in a row than any script writes (UAX #15, stream-safe text)."""
+    marks = (
+        each
+        for each in map(chr, range(0x300, 0x1F000))
+        if unicodedata.combining(unicodedata.normalize("NFD", each)[0])
+    )
+    return re.compile(f"[{''.join(map(re.escape, marks))}]{{{_MOST_STACKED + 1}}}")
+
+
+def _word(name: Any) -> str:
+    return name if isinstance(name, str) else _canonical(name)
 
 
 def _collapsed(text: str) -> str:
@@ -154,8 +223,8 @@ def _tool_calls(message: Message) -> list[Mapping[str, Any]]:
         calls = []
     found = [call for call in calls if isinstance(call, Mapping)]
     if not found and isinstance(message.get("function_call"), Mapping):
-        found = [{"function": message["function_call"]}]
-    return [{**call, "function": _function(call)} for call in found]
+        return [{"function": message["function_call"]}]
+    return found
 
 
 def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,11 +7,13 @@ Reading costs time in the length of the request and nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-import msgspec
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 
 from reef_release.domain.correlation.calls import Call, Message
 from reef_release.domain.correlation.normal import (
+    MOST_CALLS,
     Normal,
     concatenated,
     digest,
@@ -19,6 +21,7 @@ from reef_release.domain.correlation.normal import (
     text_of,
 )
 from reef_release.domain.correlation.system import System, read_system
+from reef_release.domain.roles import role_of
 
 __all__ = ["EMPTY", "Request", "chained", "read_reply", "read_request"]
 
@@ -28,7 +31,8 @@ EMPTY = digest(b"transcript")
 _REACTION = ("user", "tool")
 
 
-class Request(msgspec.Struct, kw_only=True):
+@dataclass(kw_only=True, eq=False)
+class Request:
     """The transcript `body`, with `chain[i]` the rolling hash of its first i messages.
 
     `last` is the index of the newest assistant message (-1: none). A trailing assistant message
@@ -42,35 +46,43 @@ class Request(msgspec.Struct, kw_only=True):
     system: System
     system_text: str
 
-    @property
+    @cached_property
     def echo(self) -> Normal | None:
         """The newest assistant message, if it says anything."""
         if self.last < 0 or self.body[self.last].empty:
             return None
         return self.body[self.last]
 
-    @property
+    @cached_property
     def stem(self) -> bytes:
         """The rolling hash up to and including the newest assistant message."""
         return self.chain[self.last + 1]
 
-    @property
+    @cached_property
     def news(self) -> list[Normal]:
         """What came after the newest assistant message: the next state of a reply."""
         return self.body[self.last + 1 :]
 
-    @property
+    @cached_property
     def answered_ids(self) -> tuple[str, ...]:
-        """The ids of the tool calls that the news answer."""
-        return tuple(
-            each for message in self.news if message.role == "tool" for each in message.ids
-        )
+        """The ids of the tool calls that the news answer, as many as are made at once."""
+        ids = (each for message in self.news if message.role == "tool" for each in message.ids)
+        return tuple(islice(ids, MOST_CALLS))
 
-    def trail(self, end: int) -> bytes:
-        """A digest of the ids of the newest tool messages among the first *end*; empty for none."""
-        for message in reversed(self.body[:end]):
-            if message.ids:
-                return digest("\0".join(message.ids).encode("utf-8", "replace"))[:8]
+    @cached_property
+    def trail(self) -> bytes:
+        """A digest of the ids of the newest tool messages of the body; empty for none."""
+        return self._trail(len(self.body))
+
+    @cached_property
+    def trail_before(self) -> bytes:
+        """The trail of what stands before the newest assistant message."""
+        return self._trail(self.last)
+
+    def _trail(self, end: int) -> bytes:
+        for index in range(end - 1, -1, -1):
+            if ids := self.body[index].ids:
+                return digest("\0".join(ids).encode("utf-8", "replace"))[:8]
         return b""
 
     def brings_more_than(self, news: bytes) -> bool:
@@ -82,7 +94,7 @@ class Request(msgspec.Struct, kw_only=True):
                 return True
         return False
 
-    @property
+    @cached_property
     def news_chain(self) -> bytes:
         """The rolling hash of the news alone."""
         chain = EMPTY
@@ -90,7 +102,7 @@ class Request(msgspec.Struct, kw_only=True):
             chain = chained(chain, message)
         return chain
 
-    @property
+    @cached_property
     def identity(self) -> bytes:
         """Equal for requests that ask the same; ids tell equal results of two calls apart."""
         return digest(self.chain[-1], "\0".join(self.answered_ids).encode("utf-8", "replace"))
@@ -107,14 +119,14 @@ def chained(chain: bytes, message: Normal) -> bytes:
 
 
 def read_request(messages: Sequence[Message]) -> Request:
-    """Read a request's messages; what is not an object is skipped."""
+    """Read a request's messages; what is not an object, or an empty one, is skipped."""
     prompts: list[str] = []
     body: list[Normal] = []
     newest: Message = {}
     for message in messages:
-        if not isinstance(message, Mapping):
+        if not isinstance(message, Mapping) or not message:
             continue
-        if message.get("role") in ("system", "developer"):
+        if role_of(message) == "system":
             # Reminders in the middle of a conversation come and go; they say nothing of its agent.
             if not body:
                 prompts.append(text_of(message.get("content")))

@@ -8,7 +8,9 @@ put in), else 0.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 
 import msgspec
 
@@ -30,14 +32,21 @@ _TIME = re.compile(
 )
 _ID = re.compile(
     r"\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    r"|(?=[a-z_-]*[0-9])(?=[0-9_-]*[a-z])[0-9a-f]{8,}"
-    r"|(?=[0-9a-z_]*[0-9][0-9a-z_]*[0-9])(?=[0-9_]*[a-z])[0-9a-z_]{16,})\b"
+    r"|(?=[0-9a-f]{8})(?=[a-z_-]{0,64}[0-9])(?=[0-9_-]{0,64}[a-z])[0-9a-f]{8,}+"
+    r"|(?=[0-9a-z_]{16})(?=[a-z_]{0,64}[0-9][a-z_]{0,64}[0-9])(?=[0-9_]{0,64}[a-z])[0-9a-z_]{16,}+)\b"
 )
-"""Ids made for one request or session: of hexadecimal digits, or long and mixed with digits."""
+"""Ids made for one request or session: of hexadecimal digits, or long and mixed with digits.
+
+What is looked for ahead of a place is near it, so that a prompt is searched in one pass.
+"""
 _SENTENCE = re.compile(r"(?<=[.!?])\s|\n")
 _DIGITS = re.compile(r"\d+")
 _LEAST_SENTENCE = 12
 _HEAD_SENTENCES, _TAIL_SENTENCES = 8, 4
+_CACHED_CHARACTERS = 20_000
+_LONGEST_CONTINUED = 20_000
+_LONGEST_BLOTTED = 200_000
+"""What is beyond these characters of a prompt is taken as it is written."""
 
 
 class System(msgspec.Struct, frozen=True, gc=False):
@@ -57,18 +66,21 @@ class System(msgspec.Struct, frozen=True, gc=False):
 NO_SYSTEM = System(exact=b"", masked=b"", loose=b"", length=0, outline=())
 
 
-@lru_cache(maxsize=512)
 def read_system(text: str) -> tuple[System, str]:
-    """The prompt, and its text with times blotted out. A pure function; the cache saves time."""
+    """The prompt, and its text with times blotted out. A pure function; a cache saves time."""
+    return _cached(text) if len(text) <= _CACHED_CHARACTERS else _read(text)
+
+
+def _read(text: str) -> tuple[System, str]:
     plain = " ".join(text.split())
     if not plain:
         return NO_SYSTEM, ""
     lowered = plain.lower()
-    masked = _blotted(lowered)
-    sentences = [" ".join(each.split()) for each in _SENTENCE.split(text.lower())]
-    sentences = [_DIGITS.sub("0", _blotted(each)) for each in sentences]
-    sentences = [each for each in sentences if len(each) >= _LEAST_SENTENCE]
-    kept = dict.fromkeys([*sentences[:_HEAD_SENTENCES], *sentences[-_TAIL_SENTENCES:]])
+    masked = _blotted(lowered[:_LONGEST_BLOTTED]) + lowered[_LONGEST_BLOTTED:]
+    sentences = _SENTENCE.split(text[:_LONGEST_BLOTTED].lower())
+    head = islice(_telling(sentences), _HEAD_SENTENCES)
+    tail = islice(_telling(reversed(sentences)), _TAIL_SENTENCES)
+    kept = dict.fromkeys([*head, *tail])
     system = System(
         exact=_text_digest(plain),
         masked=_text_digest(masked),
@@ -89,10 +101,22 @@ def kinship(earlier: System, later: System, later_masked: str) -> int:
         return 0
     if not set(earlier.outline).isdisjoint(later.outline):
         return 1
-    continued = earlier.length < later.length and (
+    continued = earlier.length < min(later.length, _LONGEST_CONTINUED) and (
         _text_digest(later_masked[: earlier.length]) == earlier.masked
     )
     return 1 if continued else 0
+
+
+_cached = lru_cache(maxsize=512)(_read)
+
+
+def _telling(sentences: Iterable[str]) -> Iterator[str]:
+    """Those that are long enough to tell prompts apart, without their times and numbers."""
+    for each in sentences:
+        if len(each) >= _LEAST_SENTENCE:
+            sentence = _DIGITS.sub("0", _blotted(" ".join(each.split())))
+            if len(sentence) >= _LEAST_SENTENCE:
+                yield sentence
 
 
 def _blotted(text: str) -> str:

@@ -51,6 +51,14 @@ class Lane(msgspec.Struct, kw_only=True):
         """The turns whose tools have not answered yet."""
         return [each for each in self.calling if 0 <= at_s - each.at_s <= _TOOLS_S]
 
+    def forget(self, turn: Turn) -> None:
+        """Keep nothing of *turn*."""
+        self.calling = [each for each in self.calling if each is not turn]
+        if self.talking is turn:
+            self.talking = None
+        if self.newest is turn:
+            self.newest = None
+
     def add(self, turn: Turn, replaced: str | None) -> bool:
         """Take in the newest turn, which follows its `follows` or comes in place of *replaced*.
 
@@ -121,6 +129,13 @@ class Tag(msgspec.Struct, kw_only=True):
             self.switches += 1
         self.current = session_id
 
+    def forget(self, turn: Turn) -> None:
+        """Keep nothing of *turn*, which is remembered no more."""
+        self.recent = [each for each in self.recent if each is not turn]
+        lane = self.lanes.get(turn.system.masked) or self.like(turn.system)
+        if lane is not None:
+            lane.forget(turn)
+
     def add(self, turn: Turn, replaced: str | None, counting: bool) -> bool:
         """Remember a turn under the tag; whether it shows that an agent's conversations cross."""
         self.recent = [*self.recent, turn][-_RECENT_TURNS:]
@@ -171,6 +186,12 @@ class TagBook:
         self._calls += 1
         self._silent += tag.calls == 2
         return tag
+
+    def forget(self, turn: Turn) -> None:
+        """Keep nothing of *turn* under its tag."""
+        tag = self._tags.get(turn.tag or "")
+        if tag is not None:
+            tag.forget(turn)
 
     def expire(self, before_s: float) -> None:
         """Forget the tags that were last used before *before_s*."""

@@ -1,40 +1,25 @@
-"""Correlation of captured traffic: JSON lines in order of arrival in, one result per call out.
+"""Correlation of captured traffic: JSON lines in, one result per call out, in the lines' order.
 
-A call is named by the number of its line, from 1; blank lines are skipped and counted.
+A call is named by the number of its line, from 1; blank lines are skipped and counted. A line
+that is no call gets a result that says so, and the others are matched without it. Calls are
+matched in the order of their times, whatever the order of the lines; equal times keep it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
-from reef_release.domain.correlation.calls import Binding, Call, Message, Method, TurnType
+from reef_release.domain.correlation.calls import Method
+from reef_release.domain.correlation.captured import read_call, read_time
 from reef_release.domain.correlation.correlator import Correlator
 from reef_release.errors import BadRequest
 
-__all__ = ["TrafficResult", "read_traffic", "replay_traffic"]
+__all__ = ["MALFORMED", "TrafficResult", "replay_traffic"]
 
-_FORM = (
-    'Each line is a JSON object {"at": seconds, "scenario": string, "tag": string or null,'
-    ' "request": {"messages": [...]}, "response": the assistant message or null}, and may have'
-    ' "turn_type": "main" or "side".'
-)
-_ANSWER_FIELDS = {"role", "content", "tool_calls", "function_call"}
-
-
-class _Request(msgspec.Struct, frozen=True):
-    messages: list[dict[str, Any]]
-
-
-class _Line(msgspec.Struct, frozen=True):
-    at: float
-    scenario: str
-    request: _Request
-    response: dict[str, Any] | None = None
-    tag: str | None = None
-    turn_type: TurnType | None = None
+MALFORMED = "malformed"
+"""The reason of a line that cannot be read as a call."""
 
 
 class TrafficResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,56 +31,34 @@ class TrafficResult(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
 
 
-def read_traffic(lines: Iterable[str | bytes]) -> Iterator[tuple[int, Call]]:
-    """The calls with their line numbers. A malformed line raises `BadRequest` that names it.
-
-    `response` may be a whole chat completion; its first choice is the reply. Other fields are
-    ignored.
-    """
-    decoder = msgspec.json.Decoder(_Line)
-    for number, text in enumerate(lines, start=1):
-        if not text.strip():
-            continue
-        try:
-            line = decoder.decode(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise BadRequest(f"Line {number} is not a call: {error}.", next_step=_FORM) from error
-        yield (
-            number,
-            Call(
-                call_id=str(number),
-                at_s=line.at,
-                scenario=line.scenario,
-                messages=line.request.messages,
-                reply=_reply(line.response),
-                tag=line.tag,
-                turn_type=line.turn_type,
-            ),
-        )
-
-
 def replay_traffic(
     lines: Iterable[str | bytes], correlator: Correlator
-) -> Iterator[tuple[TrafficResult, Binding]]:
-    """Feed every line to *correlator*; yields the result of each before it reads the next."""
-    for number, call in read_traffic(lines):
-        binding = correlator.feed(call)
-        follows = None if binding.follows is None else int(binding.follows)
-        yield (
-            TrafficResult(
-                line=number, follows=follows, method=binding.method, reason=binding.reason
-            ),
-            binding,
-        )
+) -> Iterator[tuple[TrafficResult, BadRequest | None]]:
+    """Feed every line to *correlator*; the result of each, and what is wrong with the line.
+
+    All lines are read first, for their times.
+    """
+    numbered = [(number, text) for number, text in enumerate(lines, start=1) if text.strip()]
+    times = [read_time(text) for _, text in numbered]
+    known = [at_s for at_s in times if at_s is not None]
+    if known == sorted(known):
+        for number, text in numbered:
+            yield _result(number, text, correlator)
+        return
+    order = sorted(range(len(numbered)), key=lambda each: times[each] or 0.0)
+    results = {each: _result(*numbered[each], correlator) for each in order}
+    yield from (results[each] for each in range(len(numbered)))
 
 
-def _reply(response: dict[str, Any] | None) -> Message | None:
-    if response is None:
-        return None
-    choices = response.get("choices")
-    if isinstance(choices, list):
-        first = choices[0] if choices else None
-        message = first.get("message") if isinstance(first, dict) else None
-        return message if isinstance(message, dict) else None
-    # An error is an answer of the server, but no reply of the model.
-    return response if _ANSWER_FIELDS & response.keys() else None
+def _result(
+    number: int, text: str | bytes, correlator: Correlator
+) -> tuple[TrafficResult, BadRequest | None]:
+    try:
+        binding = correlator.feed(read_call(number, text))
+    except BadRequest as fault:
+        return TrafficResult(line=number, follows=None, method=None, reason=MALFORMED), fault
+    follows = None if binding.follows is None else int(binding.follows)
+    result = TrafficResult(
+        line=number, follows=follows, method=binding.method, reason=binding.reason
+    )
+    return result, None

@@ -120,7 +120,7 @@ def turn_of(
         identity=request.identity,
         stem=request.stem,
         but_newest=request.chain[-2] if request.body else EMPTY,
-        trail=request.trail(len(request.body)),
+        trail=request.trail,
         length=len(request.body),
         roles="".join(each.role[:1] for each in kept),
         context=b"".join(each.digest for each in kept),

@@ -99,7 +99,7 @@ def _turn_bound(state: State, _checks: Checks, envelope: Envelope, data: tv.Turn
     _react(followed, turn)
     _judgeable(traffic, followed)
     _stand_again(traffic, turn)
-    traffic.unbound_run.clear()
+    traffic.unbound_run.end(turn.tag)
     traffic.recovered = True
 
 
@@ -119,7 +119,7 @@ def _turn_unbound(state: State, _checks: Checks, envelope: Envelope, data: tv.Tu
         if followed is not None and followed.next_id == data.replaces:
             _react(followed, turn)
     if data.kind == "main":
-        traffic.unbound_run[data.reason] += 1
+        traffic.unbound_run.add(data.reason, turn.tag, turn.error)
 
 
 def _session_expired(

@@ -114,7 +114,7 @@ class SessionExpired(EventData, frozen=True, kw_only=True):
 
 
 class SignalAlarmRaised(EventData, frozen=True, kw_only=True):
-    """Traffic flows and nothing binds: `unbound` main calls in a row, mostly for `reason`."""
+    """Traffic flows and nothing binds: `unbound` calls in a row that could; mostly `reason`."""
 
     TYPE = "signal.alarm_raised"
     reason: str

@@ -6,17 +6,15 @@ for a judge, samples that wait for a batch) is listed apart, so that no step rea
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from reef_release.domain.traffic.alarm import UnboundRun
 from reef_release.domain.traffic.batch_records import Batch, Line
 from reef_release.domain.traffic.events import TurnType
 
-__all__ = ["ALARM_AFTER", "MAX_JUDGING_FAILURES", "Judged", "Session", "Traffic", "Turn"]
+__all__ = ["MAX_JUDGING_FAILURES", "Judged", "Session", "Traffic", "Turn"]
 
-ALARM_AFTER = 9
-"""So many main calls in a row that bind to nothing raise the alarm."""
 MAX_JUDGING_FAILURES = 3
 
 
@@ -121,11 +119,16 @@ class Traffic:
     lines: dict[str, Line] = field(default_factory=dict)
     suspended: dict[str, int] = field(default_factory=dict)
     """Judges whose scores feed no batch, with how many known answers they were asked."""
-    unbound_run: Counter[str] = field(default_factory=Counter)
-    """The main calls since the last binding, by the reason that each bound to nothing."""
+    unbound_run: UnboundRun = field(default_factory=UnboundRun)
     alarm: str | None = None
+    """The main reason of the run that raised the alarm; None while it is not raised."""
     recovered: bool = False
     """Whether a call was bound since the alarm was raised."""
+
+    @property
+    def alarm_reason(self) -> str | None:
+        """While the alarm is raised, the main reason of the present run; else None."""
+        return self.alarm and (self.unbound_run.main_reason() or self.alarm)
 
     def ancestors(self, turn: Turn) -> Iterator[Turn]:
         """The turns before *turn* in its conversation, newest first."""

@@ -18,16 +18,17 @@ from reef_release.domain.event_data import EventData
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic import events as tv
+from reef_release.domain.traffic.alarm import ALARM_AFTER
 from reef_release.domain.traffic.batch_events import BatchClaimed, BatchFormed, BatchReleased
 from reef_release.domain.traffic.batch_rules import BATCH_VALIDATORS
-from reef_release.domain.traffic.records import ALARM_AFTER, MAX_JUDGING_FAILURES, Traffic, Turn
+from reef_release.domain.traffic.reasons import CALL_ERRORS
+from reef_release.domain.traffic.records import MAX_JUDGING_FAILURES, Traffic, Turn
 from reef_release.domain.traffic.training_events import TrainingEvent
 from reef_release.domain.traffic.training_rules import TRAINING_VALIDATORS
 
 __all__ = ["TRAFFIC_VALIDATORS", "judge_id", "traffic_stream_of"]
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
-_ERRORS = frozenset({"client-disconnected", "service-stopped", "timed-out", "upstream-error"})
 _UNBOUND_KINDS = frozenset({"main", "side", "retry", "regeneration"})
 _FIRST_YEAR = 2000
 
@@ -79,8 +80,8 @@ def _interaction(
         return [_no("known-interaction", f"interaction {data.interaction_id} was recorded before")]
     if not _is_time(data.at):
         return [_no("time", "the time must be written like 2026-01-02T03:04:05.000006Z")]
-    if isinstance(data, tv.InteractionFailed) and data.error not in _ERRORS:
-        return [_no("error", f"an error is one of {sorted(_ERRORS)}")]
+    if isinstance(data, tv.InteractionFailed) and data.error not in CALL_ERRORS:
+        return [_no("error", f"an error is one of {sorted(CALL_ERRORS)}")]
     return []
 
 
@@ -163,7 +164,7 @@ def _alarm_raised(
     if found.traffic.alarm is not None:
         return [_no("alarm", "the alarm is raised already")]
     if found.traffic.unbound_run.total() < max(ALARM_AFTER, data.unbound):
-        return [_no("alarm", "too few calls in a row were bound to nothing")]
+        return [_no("alarm", "too few calls in a row that could have bound were bound to nothing")]
     return []
 
 

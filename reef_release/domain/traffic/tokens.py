@@ -6,12 +6,13 @@ What does not fit together is refused with its reason and never padded or cut.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 __all__ = ["token_fault"]
 
 _LARGEST_ID = 2**31 - 1
+_LEAST_LOGPROB = -1e4
+"""Nothing that was sampled is less probable; engines write about as much for minus infinity."""
 
 
 def token_fault(
@@ -29,7 +30,8 @@ def token_fault(
         return "incomplete-token-data"
     if len(logprobs) != len(token_ids):
         return "length-mismatch"
-    if any(value is None or not math.isfinite(value) or value > 0 for value in logprobs):
+    # Also false for what is not a number.
+    if not all(value is not None and _LEAST_LOGPROB <= value <= 0 for value in logprobs):
         return "not-a-log-probability"
     if any(not 0 <= each <= _LARGEST_ID for ids in (prompt_token_ids, token_ids) for each in ids):
         return "token-id-out-of-range"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.api.story import Problem, Site, Story, open_story, until
+from reef_release.artifacts.directory_store import DirectoryBlobStore
+from tests.integration.api.story import SCENARIO, Problem, Site, Story, open_story, until
 from tests.integration.api.traffic import (
     HINT,
     JUDGE,
@@ -88,6 +89,27 @@ async def test_malformed_token_data_are_refused_with_an_event_and_never_padded(
     assert await small.events(type="batch.formed") == []
 
 
+async def test_what_can_never_be_batched_is_refused_although_nothing_is_served(
+    story: Story,
+) -> None:
+    agent = Agent(story=story, tag="s-1")
+    await agent.say("Add two and two, please.", "Four.", token_ids=None)
+    await agent.say("Show your steps.", "2 + 2 = 4, and that is all.")
+    await agent.say("Much better now.", "You are welcome, as always.")
+    for number in (1, 2):
+        turn = await until(lambda: claim_turn(story))
+        await judge(story, turn, vote(-1, number))
+    assert await refusals(story, 2) == ["incomplete-token-data", "unknown-release"]
+    view = await signal(story)
+    assert view["total"]["refused"] == {"incomplete-token-data": 1, "unknown-release": 1}
+    assert (view["waiting"]["samples"], view["waiting"]["held"]) == (0, 0)
+    assert [each["code"] for each in view["findings"]] == ["nothing-served", "untrainable"]
+    metrics = (await story.ask(None, "GET", "/metrics")).text
+    assert 'reef_signal_refused{reason="unknown-release",scenario="homework"} 1.0' in metrics
+    assert 'reef_signal_untrainable{reason="unknown-release",scenario="homework"} 2.0' in metrics
+    assert 'reef_signal_waiting{scenario="homework",what="batch"} 0.0' in metrics
+
+
 async def test_a_gate_task_is_refused_however_it_is_written(small: Story) -> None:
     await judged_turn(small, question="what is  7 + 2?")
     assert await refusals(small) == ["gate-task"]
@@ -111,7 +133,7 @@ async def test_what_a_suspended_judge_says_feeds_no_batch(small: Story) -> None:
     await small.post("judge", small.path("judge", "probes"), probe)
     await judged_turn(small)
     assert await refusals(small) == ["judge-suspended"]
-    await until(lambda: signal(small), lambda view: view["waiting"]["samples"] == 1)
+    await until(lambda: signal(small), lambda view: view["waiting"]["held"] == 1)
     await small.post("judge", small.path("judge", "probes"), {**probe, "right": 20})
     await judged_turn(small)
     assert await until(lambda: claim_batch(small)) is not None
@@ -187,18 +209,43 @@ async def test_turns_and_batches_of_a_release_served_no_more_are_refused_as_stal
     assert (await signal(small))["total"]["batched"] == 0
 
 
-async def test_a_body_erased_before_training_dissolves_its_batch_and_frees_the_others(
-    small: Story,
+@pytest.mark.parametrize("what", ["body", "next body", "hint"])
+@pytest.mark.parametrize("how", ["erased", "damaged", "too large"])
+async def test_a_sample_that_cannot_be_given_dissolves_its_batch_and_frees_the_others(
+    small: Story, what: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await judged_turn(small)
     other = await judged_turn(small)
     await until(lambda: small.events(type="batch.formed"))
-    recorded = await small.events(type="interaction.recorded")
-    digest = next(each["data"]["body"] for each in recorded if each["event_id"] == first)
     assert small.service is not None
-    await small.service.blobs.erase(digest)
+    turns = small.service.scenario(SCENARIO).traffic.turns
+    turn = turns[first]
+    assert turn.judged is not None
+    digest = {
+        "body": turn.body,
+        "next body": turns[turn.next_id or ""].body,
+        "hint": turn.judged.hints[0],
+    }[what]
+    blobs = small.service.blobs
+    path = blobs.root / "blobs" / digest[:2] / digest[2:]
+    if how == "erased":
+        await blobs.erase(digest)
+    elif how == "damaged":
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    else:
+        real = DirectoryBlobStore.read_body
+
+        async def read_body(store: DirectoryBlobStore, asked: str, limit_bytes: int) -> bytes:
+            return await real(store, asked, 1 if asked == digest else limit_bytes)
+
+        monkeypatch.setattr(DirectoryBlobStore, "read_body", read_body)
     assert await claim_batch(small) is None
     assert await refusals(small) == ["body-missing"]
+    assert await small.events(type="batch.claimed") == []
+    (released,) = await small.events(type="batch.released")
+    assert (released["data"]["lease_id"], released["data"]["reason"]) == (None, "body-missing")
     await judged_turn(small)
     batch = await until(lambda: claim_batch(small))
     assert batch["samples"][0]["turn_id"] == other
+    assert len(await small.events(type="batch.formed")) == 2

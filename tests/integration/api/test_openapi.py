@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reef_release.traffic_wire import InteractionRequest
 from tests.integration.api.story import Story
 
 pytestmark = pytest.mark.anyio
@@ -104,6 +105,33 @@ async def test_every_error_is_described_as_a_problem(document: dict[str, Any]) -
                 assert set(content) == {"application/problem+json"}, (path, method, status)
                 schema = content["application/problem+json"]["schema"]
                 assert schema == {"$ref": "#/components/schemas/Problem"}, (path, method, status)
+
+
+async def test_every_request_with_a_body_describes_it(document: dict[str, Any]) -> None:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            bodiless = method in ("get", "head") or path.endswith(("/renew", "/resume"))
+            assert bodiless or operation["requestBody"]["content"], (path, method)
+
+
+async def test_an_interaction_is_described_as_json_and_as_json_lines(
+    document: dict[str, Any],
+) -> None:
+    operation = document["paths"][f"{S}/interactions"]["post"]
+    content = operation["requestBody"]["content"]
+    assert set(content) == {"application/json", "application/x-ndjson"}
+    for each in content.values():
+        schema = each["schema"]
+        assert set(schema["properties"]) == set(InteractionRequest.__struct_fields__)
+        assert schema["required"] == ["messages"]
+        assert schema["additionalProperties"] is False
+        assert all(field["description"] for field in schema["properties"].values())
+    (lines,) = operation["responses"]["200"]["content"].items()
+    assert lines == (
+        "application/x-ndjson",
+        {"schema": {"$ref": "#/components/schemas/LineOutcome"}},
+    )
+    assert "notes" in document["components"]["schemas"]["Receipt"]["properties"]
 
 
 async def test_parameters_and_the_token_are_described(document: dict[str, Any]) -> None:

@@ -74,7 +74,7 @@ async def test_a_body_that_was_stored_without_the_newest_fields_is_still_the_sam
     assert story.service is not None
     put_body = story.service.blobs.put_body
 
-    async def put_older(body: bytes) -> str:
+    async def put_older(body: bytes, _salt: bytes | None = None) -> str:
         return await put_body(body.replace(b'"temperature":null,', b""))
 
     monkeypatch.setattr(story.service.blobs, "put_body", put_older)
@@ -191,6 +191,18 @@ async def test_a_report_is_received_once_for_each_receipt(story: Story) -> None:
     assert [event["data"]["turn_id"] for event in events] == receipts
     assert {event["data"]["score"] for event in events} == {"0.5"}
     assert "nice" not in json.dumps(events)
+
+
+@pytest.mark.parametrize(
+    "score", ["NaN", "Infinity", "-Infinity", "1e999", '"NaN"', '"inf"', "true"]
+)
+async def test_a_score_that_is_no_finite_number_is_refused(story: Story, score: str) -> None:
+    receipt = (await record(story, interaction()))["interaction_id"]
+    body = f'{{"references": ["{receipt}"], "score": {score}}}'.encode()
+    with pytest.raises(Problem) as problem:
+        await story.post("ingest", "/reef/report", body)
+    assert problem.value.status == 400
+    assert await story.events(type="report.received") == []
 
 
 async def test_a_divergent_report_is_refused_and_the_first_one_still_stands(story: Story) -> None:

@@ -103,7 +103,7 @@ async def test_nine_calls_that_bind_to_nothing_raise_an_alarm_that_a_binding_cle
     assert raised["data"] == {"reason": "first-call", "unbound": 9}
     body = interaction("one more?")
     response = await story.ask("ingest", "POST", story.path("interactions"), json=body)
-    assert response.headers["x-reef-signal-alarm"].startswith("first-call")
+    assert response.headers["x-reef-signal-alarm"] == "first-call; unbound=9"
     assert (await story.get("operate", story.path()))["signal_alarm"] == "first-call"
     metrics = (await story.ask(None, "GET", "/metrics")).text
     assert 'reef_signal_alarm{scenario="homework"} 1.0' in metrics
@@ -113,6 +113,32 @@ async def test_nine_calls_that_bind_to_nothing_raise_an_alarm_that_a_binding_cle
     assert len(await story.events(type="signal.alarm_cleared")) == 1
     response = await story.ask("ingest", "POST", story.path("interactions"), json=body)
     assert "x-reef-signal-alarm" not in response.headers
+
+
+async def test_the_alarm_says_why_nothing_binds_at_present(story: Story) -> None:
+    for number in range(9):
+        await Agent(story=story).say(f"Question number {number}?", f"Answer number {number}.")
+    await until(lambda: signal(story), lambda view: view["alarm"] == "first-call")
+    strange = [{"role": "assistant", "content": "No reply that was ever served."}]
+    for number in range(10):
+        agent = Agent(story=story, messages=[{"role": "user", "content": "Hm."}, *strange])
+        await agent.say(f"Reaction number {number}.", f"Well, number {number}.")
+    view = await until(lambda: signal(story), lambda view: view["unbound_run"] == 19)
+    assert view["alarm"] == "unknown-reply"
+    assert view["unbound_reasons"] == {"first-call": 9, "unknown-reply": 10}
+    response = await story.ask("ingest", "POST", story.path("interactions"), json=interaction())
+    assert response.headers["x-reef-signal-alarm"].startswith("unknown-reply; unbound=")
+    assert (await story.get("operate", story.path()))["signal_alarm"] == "unknown-reply"
+
+
+async def test_failed_calls_raise_no_alarm(story: Story) -> None:
+    for number in range(10):
+        failed = {"reply": None, "error": "upstream-error", "status": 500}
+        await Agent(story=story).say(f"Question number {number}?", "", **failed)
+    view = await correlated(story, 10)
+    assert (view["alarm"], view["unbound_run"]) == (None, 0)
+    assert view["total"]["errors"] == {"upstream-error": 10}
+    assert view["total"]["main"] == 0
 
 
 async def test_sessions_expire_by_the_time_of_the_calls(site: Site) -> None:

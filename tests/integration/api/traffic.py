@@ -88,7 +88,7 @@ async def correlated(story: Story, calls: int) -> Any:
     """Wait until so many calls are recorded and none waits; the signal view."""
     return await until(
         lambda: signal(story),
-        lambda view: view["total"]["calls"] == calls and view["total"]["pending"] == 0,
+        lambda view: view["total"]["calls"] == calls and not view["waiting"]["to_correlate"],
     )
 
 

@@ -18,13 +18,15 @@ from reef_release.api.proxy import draining, exchange, spool
 from reef_release.api.proxy.journal import Journal, Kind, Place
 from reef_release.api.service import Service
 from reef_release.artifacts.directory_store import DirectoryBlobStore
-from reef_release.errors import QueueFull
+from reef_release.errors import LogUnavailable, QueueFull
+from reef_release.ids import uuid7
 from reef_release.log import Appended, EventLog, NewEvent
 from reef_release.log.embedded import EmbeddedPostgres
 from reef_release.log.migrate import SERVICE_ROLE, migrate
 from tests.databases import Database
 from tests.integration.api.server import ServerProcess
-from tests.integration.api.story import SCENARIO, Site, until
+from tests.integration.api.story import SCENARIO, Problem, Site, until
+from tests.integration.api.traffic import interaction
 from tests.integration.log.proxy import proxied
 from tests.integration.proxy.desk import Desk, hello, open_desk
 from tests.integration.proxy.upstream import Call, Upstream, completion, scripted, streamed
@@ -375,11 +377,70 @@ async def test_a_body_that_cannot_be_stored_for_a_while_is_not_overtaken(
     real = DirectoryBlobStore.put_body
     refusals = iter([True, False, True, True, False])
 
-    async def put_body(blobs: DirectoryBlobStore, body: bytes) -> str:
+    async def put_body(blobs: DirectoryBlobStore, body: bytes, salt: bytes | None) -> str:
         if next(refusals, False):
             raise OSError(errno.ENOSPC, "No space left on device")
-        return await real(blobs, body)
+        return await real(blobs, body, salt)
 
     monkeypatch.setattr(DirectoryBlobStore, "put_body", put_body)
     sent = [(await desk.ask(hello(f"{n}?"))).headers["x-reef-agent-record-id"] for n in range(5)]
     assert [each.data["interaction_id"] for each in await desk.recorded(5)] == sent
+
+
+async def test_however_often_the_log_is_tried_a_call_is_one_blob(site: Site) -> None:
+    real = EventLog.append
+    tried = 0
+
+    async def append(log: EventLog, new: NewEvent) -> Appended:
+        nonlocal tried
+        if new.type == "interaction.recorded":
+            tried += 1
+            raise LogUnavailable("It may or may not be stored.")
+        return await real(log, new)
+
+    async def tried_often(goal: int) -> bool:
+        return tried >= goal
+
+    async with open_desk(site) as desk:
+        await desk.story.create_scenario()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(EventLog, "append", append)
+            before = stored(desk)
+            await desk.ask()
+            await until(lambda: tried_often(3))
+            assert len(stored(desk) - before) == 1
+    async with open_desk(site) as desk:
+        (recorded,) = await desk.recorded()
+        assert stored(desk) - before == {recorded.data["body"]}
+
+
+async def test_nothing_is_stored_for_a_log_that_is_known_to_be_away(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check(_log: EventLog) -> None:
+        raise LogUnavailable("The database does not answer.")
+
+    before = stored(desk)
+    with monkeypatch.context() as patch:
+        patch.setattr(EventLog, "check", check)
+        await desk.ask()
+        with pytest.raises(Problem) as problem:
+            await desk.story.post("ingest", desk.story.path("interactions"), interaction())
+        assert problem.value.status == 503
+        assert stored(desk) == before
+    await desk.recorded()
+
+
+async def test_of_the_same_interaction_sent_at_once_one_blob_stays(desk: Desk) -> None:
+    before = stored(desk)
+    body = interaction(interaction_id=uuid7())
+    path = desk.story.path("interactions")
+    await asyncio.gather(*(desk.story.post("ingest", path, body) for _ in range(8)))
+    assert len(stored(desk) - before) == 1
+
+
+def stored(desk: Desk) -> set[str]:
+    """The digests of all blobs."""
+    assert desk.story.service is not None
+    root = desk.story.service.settings.blobs_dir
+    return {path.parent.name + path.name for path in (root / "blobs").glob("??/*")}

@@ -359,3 +359,22 @@ def _data(stream: bytes) -> list[Any]:
     """What the whole events of a stream say, without [DONE]."""
     found = [each.removeprefix(b"data: ") for each in stream.split(b"\n\n")[:-1]]
     return [json.loads(each) for each in found if each != b"[DONE]"]
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v1/embeddings", "/v1/chat", "/v1/models/policy"])
+async def test_what_the_proxy_does_not_have_is_answered_with_what_it_has(
+    desk: Desk, path: str
+) -> None:
+    response = await desk.story.http.post(path, json={}, headers=desk.headers())
+    assert response.status_code == 404
+    assert response.headers["content-type"] == "application/problem+json"
+    message = response.json()["error"]["message"]
+    assert path in message
+    assert "POST /v1/chat/completions and GET /v1/models" in message
+
+
+async def test_a_wrong_method_under_v1_is_told_to_openais_clients_as_well(desk: Desk) -> None:
+    response = await desk.story.http.get("/v1/chat/completions", headers=desk.headers())
+    assert response.status_code == 405
+    assert response.headers["allow"]
+    assert response.json()["error"]["code"] == "method-not-allowed"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from reef_release.cli import app
-from reef_release.errors import BadRequest, SettingsError
+from reef_release.errors import SettingsError
 
 GO = {"role": "user", "content": "Go."}
 WELL = {"role": "assistant", "content": "Well."}
@@ -65,14 +65,66 @@ def test_an_empty_file_has_no_calls(tmp_path: Path) -> None:
     assert "0 calls" in done.stdout
 
 
-def test_a_malformed_line_and_a_missing_file_are_errors_that_say_what_to_do(
-    traffic: Path, tmp_path: Path
-) -> None:
-    with traffic.open("a") as file:
-        file.write("{}\n")
+def test_a_malformed_line_is_told_and_the_others_are_matched_all_the_same(traffic: Path) -> None:
+    first, second = traffic.read_text().splitlines()
+    traffic.write_text("\n".join(("{}", first, "no json", second)))
     done = CliRunner().invoke(app, ["signal", "replay", str(traffic), "--json"])
-    assert isinstance(done.exception, BadRequest)
-    assert "Line 3" in done.exception.detail
+    assert done.exit_code == 1
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["line"], each["follows"], each["reason"]) for each in found] == [
+        (1, None, "malformed"),
+        (2, None, "first-call"),
+        (3, None, "malformed"),
+        (4, 2, None),
+    ]
+    assert "Line 1" in done.stderr
+    assert "Line 3" in done.stderr
+    assert "JSON object" in done.stderr
+    done = CliRunner().invoke(app, ["signal", "replay", str(traffic)])
+    assert done.exit_code == 1
+    assert "4 calls, 1 continue another" in done.stdout
+
+
+def test_a_missing_file_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["signal", "replay", str(tmp_path / "none")])
     assert isinstance(done.exception, SettingsError)
     assert done.exception.next_step
+
+
+def captured(tmp_path: Path, *lines: dict[str, object]) -> Path:
+    path = tmp_path / "captured.jsonl"
+    path.write_text("".join(json.dumps({"request": {"messages": [GO]}, **x}) + "\n" for x in lines))
+    return path
+
+
+def test_lines_out_of_the_order_of_their_times_are_told(tmp_path: Path) -> None:
+    reaction = {"messages": [GO, WELL, GO]}
+    path = captured(
+        tmp_path,
+        {"at": "2026-01-02T03:04:15Z", "request": reaction, "response": WELL},
+        {"at": "2026-01-02T03:04:05Z", "response": WELL},
+    )
+    done = CliRunner().invoke(app, ["signal", "replay", str(path), "--json"])
+    assert done.exit_code == 0
+    assert [json.loads(line)["follows"] for line in done.stdout.splitlines()] == [2, None]
+    assert "out-of-order: 1 lines" in done.stderr
+
+
+def test_a_capture_without_any_response_is_told(tmp_path: Path) -> None:
+    path = captured(tmp_path, {"at": 0, "response": None}, {"at": 9})
+    done = CliRunner().invoke(app, ["signal", "replay", str(path)])
+    assert done.exit_code == 0
+    assert "no-response" in done.stdout
+
+
+def test_the_status_is_1_when_nothing_binds_although_some_calls_could_have(tmp_path: Path) -> None:
+    newest = {"messages": [{"role": "user", "content": "And then?"}]}
+    path = captured(tmp_path, {"at": 0, "response": WELL}, {"at": 9, "request": newest})
+    done = CliRunner().invoke(app, ["signal", "replay", str(path)])
+    assert done.exit_code == 1
+    assert "nothing-binds" in done.stdout
+    path = captured(tmp_path, {"at": 0, "response": WELL})
+    assert CliRunner().invoke(app, ["signal", "replay", str(path)]).exit_code == 0
+    other = {"at": 9, "request": newest, "scenario": "another"}
+    path = captured(tmp_path, {"at": 0, "response": WELL}, other)
+    assert CliRunner().invoke(app, ["signal", "replay", str(path)]).exit_code == 0

@@ -30,7 +30,7 @@ ALLOWED_PROGRAMS = {
     "reef-release",
     "vllm",
 }
-RUN_AS_A_WHOLE = {"tutorial.md"}
+RUN_AS_A_WHOLE = {"own-upstream.md", "tutorial.md"}
 """Pages that are shell scripts and that a test of their own runs from top to bottom."""
 
 

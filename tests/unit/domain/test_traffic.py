@@ -189,22 +189,90 @@ def test_a_neutral_judgment_or_one_about_no_reply_leaves_no_sample(
 def test_the_alarm_counts_from_the_last_binding_and_a_binding_clears_it(
     world: World, traffic: Traffic
 ) -> None:
-    raised = ev.SignalAlarmRaised(reason="first-call", unbound=9)
+    raised = ev.SignalAlarmRaised(reason="unknown-reply", unbound=9)
     for number in range(9):
         assert world.attack(raised) == ["alarm"]
-        world.append(recorded(f"n{number}"))
-        world.append(unbound(f"n{number}"))
+        lone(world, f"n{number}", "unknown-reply")
     world.append(raised)
     assert world.attack(raised) == ["alarm"]
-    cleared = ev.SignalAlarmCleared(reason="first-call")
+    cleared = ev.SignalAlarmCleared(reason="unknown-reply")
     assert world.attack(cleared) == ["alarm"]
     world.append(recorded("d"))
     world.append(bound("d", "c"))
-    world.append(recorded("n9"))
-    world.append(unbound("n9"))
+    lone(world, "n9", "unknown-reply")
     world.append(cleared)
     assert traffic.alarm is None
     assert traffic.unbound_run.total() == 1
+
+
+def lone(world: World, call: str, reason: str = "first-call", **changes: Any) -> None:
+    """A main call that binds to nothing."""
+    world.append(recorded(call, **changes))
+    world.append(unbound(call, reason=reason))
+
+
+def test_nine_first_calls_without_a_tag_are_no_conversations_until_one_is_continued(
+    world: World,
+) -> None:
+    for number in range(9):
+        lone(world, f"n{number}")
+    assert world.scenario.traffic.unbound_run.total() == 9
+
+
+def test_first_calls_are_excused_by_the_bindings_of_their_kind_alone(
+    world: World, traffic: Traffic
+) -> None:
+    """Two calls without a tag were bound; a client that had tags has lost them."""
+    lone(world, "n0")
+    lone(world, "n1")
+    assert traffic.unbound_run.total() == 0
+    lone(world, "n2")
+    assert traffic.unbound_run.total() == 1
+    lone(world, "n3", tag="s-1")
+    assert traffic.unbound_run.total() == 1
+    world.append(recorded("n4", tag="s-1"))
+    world.append(bound("n4", "n3", session="n3"))
+    for number in range(5, 16):
+        lone(world, f"n{number}")
+    assert traffic.unbound_run.total() == 9
+
+
+def test_a_healthy_share_of_bindings_excuses_a_burst_of_first_calls(world: World) -> None:
+    for number in range(10):
+        lone(world, f"a{number}")
+        world.append(recorded(f"b{number}"))
+        world.append(bound(f"b{number}", f"a{number}", session=f"a{number}"))
+    for number in range(10, 21):
+        lone(world, f"a{number}")
+    assert world.scenario.traffic.unbound_run.total() == 1
+
+
+def test_a_tag_for_every_call_raises_the_alarm_too(world: World) -> None:
+    for number in range(18):
+        lone(world, f"n{number}", tag=f"s-{number}")
+    assert world.scenario.traffic.unbound_run.total() == 9
+
+
+def test_calls_that_could_not_have_bound_raise_no_alarm(world: World, traffic: Traffic) -> None:
+    for number in range(9):
+        world.append(failed(f"f{number}"))
+        world.append(unbound(f"f{number}", reason="unknown-reply"))
+        lone(world, f"u{number}", "unanswered", tag="s-1")
+        world.append(recorded(f"r{number}"))
+        world.append(unbound(f"r{number}", kind="retry", reason="retry"))
+    assert traffic.unbound_run.total() == 0
+
+
+def test_the_alarm_says_the_main_reason_of_the_present_run(world: World, traffic: Traffic) -> None:
+    for number in range(9):
+        lone(world, f"n{number}", "unknown-reply")
+    assert traffic.alarm_reason is None
+    world.append(ev.SignalAlarmRaised(reason="unknown-reply", unbound=9))
+    assert traffic.alarm_reason == "unknown-reply"
+    for number in range(10):
+        lone(world, f"m{number}", "ambiguous")
+    assert (traffic.alarm, traffic.alarm_reason) == ("unknown-reply", "ambiguous")
+    assert world.replayed().scenarios == world.state.scenarios
 
 
 def test_an_expired_session_is_open_no_more(world: World, traffic: Traffic) -> None:

@@ -98,11 +98,33 @@ def test_what_the_user_wrote_about_such_tags_is_kept() -> None:
 def test_every_result_of_a_tool_is_shown() -> None:
     given = turn(role="tool", reaction="first result")
     came: list[dict[str, Any]] = [
-        {"content": "first result"},
-        {"content": [{"type": "text", "text": "2nd"}]},
+        {"role": "tool", "content": "first result"},
+        {"role": "function", "content": [{"type": "text", "text": "2nd"}]},
     ]
     given = changed(given, next_state=NextState(role="tool", messages=came))
     assert sections(given)[-2:] == [("REACTION tool", "first result"), ("REACTION tool", "2nd")]
+
+
+def test_what_has_no_role_is_no_reaction() -> None:
+    """It is read as a reply by whoever matches calls, and must not become praise of itself."""
+    came: list[dict[str, Any]] = [
+        {"content": "Thanks, perfect!"},
+        {"role": "User", "content": "No."},
+    ]
+    given = changed(turn(), next_state=NextState(role="user", messages=came))
+    assert sections(given)[-2:] == [
+        ("MESSAGE assistant", "Thanks, perfect!"),
+        ("REACTION user", "No."),
+    ]
+
+
+def test_very_many_results_are_shown_by_their_first_and_last_ones() -> None:
+    came = [{"role": "tool", "content": f"{number} " + "x" * 9000} for number in range(20_000)]
+    given = changed(turn(role="tool"), next_state=NextState(role="tool", messages=came))
+    results = [text for name, text in sections(given) if name == "REACTION tool"]
+    assert results[0].startswith("0 ")
+    assert results[-1].startswith("19999 ")
+    assert sum(map(len, results)) < 40_000
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from reef_release.domain import events as ev
-from reef_release.projections.signal import SignalHealth
+from reef_release.projections.signal import Counts, SignalHealth
+from reef_release.projections.signal_findings import signal_findings, waiting_samples
 from tests.calls import DIGEST, JUDGE, bound, failed, judged, recorded, unbound
 from tests.training import Trainer
 from tests.world import World
@@ -53,7 +55,8 @@ def test_each_call_is_counted_by_what_became_of_it(world: World) -> None:
     assert (early.calls, early.main, early.truncated, early.judged) == (1, 1, 1, 1)
     assert early.unbound == {"first-call": 1}
     assert early.refused == {"stale": 1}
-    assert (late.calls, late.failed, late.retries, late.side, late.pending) == (4, 1, 1, 1, 1)
+    assert (late.calls, late.failed, late.retries, late.side, late.pending) == (4, 1, 0, 1, 1)
+    assert late.errors == {"timed-out": 1}
     assert late.bound == {"transcript": 1}
     assert (late.reported, late.judged) == (1, 0)
 
@@ -66,6 +69,62 @@ def test_the_total_is_the_sum_of_the_hours(world: World) -> None:
     name = world.scenario_name
     assert signal.total(name).calls == sum(hour.calls for hour in signal.hours(name).values()) == 3
     assert signal.total("another").calls == 0
+
+
+def test_every_call_is_counted_in_one_place(world: World) -> None:
+    world.append(recorded("a"))
+    world.append(unbound("a"))
+    world.append(failed("b"))
+    world.append(bound("b", "a"))
+    world.append(recorded("c"))
+    world.append(unbound("c", session="a", kind="retry", reason="retry", replaces="b"))
+    world.append(recorded("d"))
+    world.append(bound("d", "c"))
+    world.append(failed("e"))
+    total = health(world).total(world.scenario_name)
+    kinds = (total.failed, total.pending, total.main, total.side, total.retries)
+    assert kinds == (2, 0, 2, 0, 1)
+    assert total.calls == sum(kinds) + total.regenerations
+    assert total.main == total.bound.total() + total.unbound.total()
+    assert total.failed == total.errors.total()
+
+
+def test_a_reply_that_can_never_train_is_counted_as_soon_as_it_is_recorded(world: World) -> None:
+    world.release()
+    world.append(recorded("a", release_id=world.serving))
+    world.append(recorded("b", release_id=world.serving, token_fault="length-mismatch"))
+    world.append(recorded("c", release_id=None))
+    world.append(recorded("d", release_id="cd" * 32))
+    world.append(recorded("e", turn_type="side"))
+    world.append(failed("f"))
+    total = health(world).total(world.scenario_name)
+    assert total.untrainable == {"length-mismatch": 1, "unknown-release": 2}
+    (finding,) = signal_findings(world.scenario, total)
+    assert finding.code == "untrainable"
+    assert "3 replies" in finding.message
+    assert "unknown-release" in finding.message
+
+
+def test_only_what_can_be_batched_waits_for_a_batch(world: World) -> None:
+    def conversation(name: str, **reply: Any) -> None:
+        world.append(recorded(name, **reply))
+        world.append(unbound(name))
+        world.append(recorded(f"{name}2", release_id=world.serving))
+        world.append(bound(f"{name}2", name, session=name))
+        world.append(judged(name, target=name))
+
+    conversation("a", release_id=None)
+    assert waiting_samples(world.scenario) == (0, 1)
+    codes = [each.code for each in signal_findings(world.scenario, Counts(calls=2))]
+    assert codes == ["nothing-served"]
+    world.release()
+    conversation("b", release_id=world.serving, token_fault="no-token-data")
+    conversation("c", release_id=world.serving)
+    assert waiting_samples(world.scenario) == (1, 2)
+    world.append(ev.JudgeSuspended(judge=JUDGE, asked=20, right=10))
+    assert waiting_samples(world.scenario) == (0, 3)
+    codes = [each.code for each in signal_findings(world.scenario, Counts(calls=6))]
+    assert codes == ["judge-suspended"]
 
 
 def test_a_judgment_that_trains_nothing_is_neutral(world: World) -> None:

@@ -226,6 +226,19 @@ def test_unknown_models_and_routes_are_problems_too(server: httpx.Client, origin
         assert answer.headers["content-type"] == "application/problem+json"
 
 
+def test_openai_clients_find_the_error_where_they_look(server: httpx.Client, origin: Path) -> None:
+    load(server, origin, "a")
+    for answer, code in (
+        (chat(server, tools=[{"type": "function"}]), "bad-request"),
+        (chat(server, model="other"), "not-found"),
+        (server.get("/nowhere"), "http-404"),
+    ):
+        error = answer.json()["error"]
+        assert error["type"] == "invalid_request_error"
+        assert error["code"] == code
+        assert error["message"]
+
+
 def test_the_http_engine_is_the_local_one_from_afar(
     server: httpx.Client, origin: Path, engine: TransformersEngine
 ) -> None:

@@ -32,6 +32,12 @@ def left(directory: Path) -> tuple[list[tuple[str, str, bytes]], list[Damaged]]:
     return calls, [each for each in places if isinstance(each, Damaged)]
 
 
+def under_way(directory: Path) -> list[tuple[str, bytes]]:
+    calls, damaged = left(directory)
+    assert not damaged
+    return [(call_id, content) for call_id, kind, content in calls if kind == "begun"]
+
+
 def segments(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.calls"))
 
@@ -104,10 +110,11 @@ def test_what_is_in_the_log_leaves_the_disk_the_oldest_first(
     ids = [uuid7() for _ in range(3)]
     for each in ids:
         open_journal.write("begun", each, b"b")
+    waiting = open_journal.write("ended", ids[0], b"e")
     for each in ids[1:]:
         open_journal.done(open_journal.write("ended", each, b"e"))
-    assert len(segments(tmp_path)) == 5  # what is behind the oldest tells that those have ended
-    open_journal.done(open_journal.write("ended", ids[0], b"e"))
+    assert len(segments(tmp_path)) == 3  # also those behind the first that waits
+    open_journal.done(waiting)
     (last,) = segments(tmp_path)
     assert last.read_bytes() == b""
     assert open_journal.size_bytes == 0
@@ -172,3 +179,74 @@ def test_lines_synced_together_need_one_sync(
     for place in places:
         open_journal.sync(place)
     assert len(synced) == 1
+
+
+def test_a_call_that_does_not_end_keeps_nothing_but_itself(
+    open_journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_SEGMENT_BYTES", 10_000)
+    first, second = uuid7(), uuid7()
+    open_journal.write("begun", first, b"1" * 3000)
+    for number in range(200):
+        call_id = uuid7()
+        open_journal.write("begun", call_id, b"b" * 1000)
+        open_journal.done(open_journal.write("ended", call_id, b"e" * 1000))
+        if number == 100:
+            open_journal.write("begun", second, b"2")
+        assert open_journal.size_bytes < 40_000
+        assert (first, b"1" * 3000) in under_way(tmp_path)
+    assert sorted(under_way(tmp_path)) == sorted([(first, b"1" * 3000), (second, b"2")])
+    for each in (first, second):
+        open_journal.done(open_journal.write("ended", each, b"e"))
+    assert open_journal.size_bytes == 0
+
+
+def test_calls_that_all_last_are_not_written_anew_for_ever(
+    open_journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_SEGMENT_BYTES", 10_000)
+    written = 0
+    real = os.pwrite
+
+    def pwrite(descriptor: int, data: Any, offset: int) -> int:
+        nonlocal written
+        written += len(data)
+        return real(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    for _ in range(100):
+        open_journal.write("begun", uuid7(), b"b" * 1000)
+    lasting = written
+    for _ in range(400):
+        call_id = uuid7()
+        open_journal.done(open_journal.write("ended", call_id, b"e" * 1000))
+        assert open_journal.size_bytes < 3 * lasting
+    assert written < 3 * 500 * 1100
+
+
+def test_a_full_disk_leaves_a_call_that_does_not_end_where_it_is(
+    open_journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_SEGMENT_BYTES", 1000)
+    first, second = uuid7(), uuid7()
+    for each in (first, second):
+        open_journal.write("begun", each, b"long")
+    places = [open_journal.write("ended", uuid7(), b"e" * 1000) for _ in range(3)]
+    real = os.pwrite
+
+    def pwrite(descriptor: int, data: Any, offset: int) -> int:
+        if second.encode() in bytes(data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", pwrite)
+        for place in places:
+            open_journal.done(place)
+        assert sorted(under_way(tmp_path)) == sorted([(first, b"long"), (second, b"long")])
+    found = Journal(tmp_path)
+    for each in list(found.recover()):
+        assert isinstance(each, Place)
+        found.done(each)
+    found.close()
+    assert segments(tmp_path) == []

@@ -47,14 +47,37 @@ def test_ten_thousand_open_sessions_take_a_few_kilobytes_each() -> None:
 
 
 def test_the_longest_silent_session_goes_first() -> None:
-    story = Story(Limits(max_turns=3))
+    story = Story(Limits(max_turns=2))
     story.tell(user("one"), reply="1")
     story.tell(user("two"), reply="2")
     story.tell(user("one"), assistant("1"), user("and"), reply="1.1")
     story.tell(user("three"), reply="3")
-    kept = story.tell(user("one"), assistant("1"), user("and"), assistant("1.1"), user("so"))
     gone = story.tell(user("two"), assistant("2"), user("and"))
-    assert (gone.follows, gone.reason, kept.follows) == (None, "expired", "c3")
+    assert (gone.follows, gone.reason) == (None, "expired")
+
+
+def test_the_last_turn_of_a_session_is_kept_before_the_earlier_ones_of_another() -> None:
+    """As many conversations as there is room for go on side by side without losing a turn."""
+    limit = 20
+    story = Story(Limits(max_turns=limit))
+    chats: list[list[dict[str, object]]] = [[] for _ in range(limit - 1)]
+    before: dict[int, str] = {}
+    for round_ in range(6):
+        for number, chat in enumerate(chats):
+            chat.append(user(f"{number}: question {round_}"))
+            told = story.tell(*chat, reply=f"{number}: answer {round_}")
+            assert told.follows == before.get(number)
+            before[number] = told.call_id
+            chat.append(assistant(f"{number}: answer {round_}"))
+    assert story.correlator._memories["homework"].turn_count == limit
+
+
+def test_what_is_forgotten_is_not_kept_alive_by_its_tag() -> None:
+    correlator = opened(4_000, Limits(max_turns=100), tag=True)
+    tags = correlator._memories["homework"].tags
+    kept = {id(turn) for tag in tags.all() for turn in tag.recent}
+    kept |= {id(lane.newest) for tag in tags.all() for lane in tag.lanes.values() if lane.newest}
+    assert len(kept) <= 100
 
 
 def test_a_long_session_forgets_its_first_turns() -> None:

@@ -260,7 +260,9 @@ class Class:
         self.traffic = Traffic(self.world)
         self.client = FakeClient(world=self.world)
         self.train = FakeTrain()
-        self.score: Callable[[str], Score] = lambda _weights: score_of(10, 10)
+        self.score: Callable[[str], Score] = lambda weights: score_of(
+            5 if weights == self.world.serving else 10, 10
+        )
         """How weights do, by their id."""
         self.screens = True
         self.settings: dict[str, Any] = {"screening": {"submit_pass_rate": 0.5}}

@@ -185,11 +185,11 @@ def test_what_is_below_the_rate_or_loses_answers_is_trained_on(school: Class) ->
     school.score = lambda weights: score_of(4, 10)
     school.run()
     school.traffic.form()
-    school.score = lambda weights: score_of(6, 10 if weights == origin else 8)
+    school.score = lambda weights: score_of(*((5, 10) if weights == origin else (6, 8)))
     school.run()
     assert "candidate.submitted" not in school.client.posts
     school.traffic.form()
-    school.score = lambda weights: score_of(6, 10 if weights == origin else 9)
+    school.score = lambda weights: score_of(*((5, 10) if weights == origin else (6, 9)))
     school.run()
     screened = [each.screening for each in school.ends("training.completed")]
     assert [(each.passed, each.right, each.base_right) for each in screened] == [
@@ -238,12 +238,13 @@ def test_what_is_trained_and_was_not_screened_is_screened_and_not_trained_again(
     def away(_weights: str) -> Score:
         raise Unavailable("no memory")
 
+    better = school.score
     school.score = away
     school.traffic.form()
     with pytest.raises(Unavailable):
         school.run()
     assert school.ends("training.completed") == []
-    school.score = lambda _weights: score_of(10, 10)
+    school.score = better
     school.run()
     assert len(school.train.calls) == 1
     assert school.client.posts[-2:] == ["training.completed", "candidate.submitted"]
