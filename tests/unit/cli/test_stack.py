@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reef_release.cli.programs import Program
+from reef_release.cli.programs import Learning, Program
 from reef_release.cli.stack import LocalStack
 from reef_release.errors import Unavailable
 
@@ -18,7 +18,12 @@ _SLEEP = "import time; print('here', flush=True); time.sleep(600)"
 
 
 def stack_of(home: Path, scripts: dict[str, str]) -> LocalStack:
-    stack = LocalStack(home, scenario="homework", service_settings={"REEF_BATCH_SIZE": "3"})
+    stack = LocalStack(
+        home,
+        scenario="homework",
+        learning=Learning(settings=home / "settings.json", batch_size=1),
+        service_settings={"REEF_BATCH_SIZE": "3"},
+    )
     stack._programs = {
         name: Program(name=name, command=[sys.executable, "-c", script], environment={"A": "1"})
         for name, script in scripts.items()
