@@ -58,7 +58,6 @@ def by_echo(arrival: Arrival) -> Found:
         fits = _fits(arrival, _distinct([*candidates, *near]))
     chosen = choose(
         fits,
-        at_s=arrival.call.at_s,
         crowded=crowded,
         sliding=habits.sliding,
         kinship=habits.kinship,

@@ -148,7 +148,7 @@ class Tag(msgspec.Struct, kw_only=True):
 
 
 class TagBook:
-    """The tags of a scenario, the longest silent one first; bounded in number and by age."""
+    """The tags of a client, the longest silent one first; bounded in number and by age."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -192,6 +192,10 @@ class TagBook:
         tag = self._tags.get(turn.tag or "")
         if tag is not None:
             tag.forget(turn)
+
+    def has(self, name: str) -> bool:
+        """Whether calls came under this tag lately."""
+        return name in self._tags
 
     def expire(self, before_s: float) -> None:
         """Forget the tags that were last used before *before_s*."""
