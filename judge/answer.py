@@ -12,15 +12,17 @@ from collections.abc import Collection
 from typing import Any, NoReturn
 
 from judge.reasoning import without_reasoning
+from reef_release.domain.judging import (
+    MAX_HINT_CHARACTERS,
+    MAX_HINTS_OF_A_VOTE,
+    MAX_WORDS_CHARACTERS,
+)
 from reef_release.wire import Vote
 
 __all__ = ["MAX_ANSWER_CHARACTERS", "read_answer"]
 
 MAX_ANSWER_CHARACTERS = 20_000
 """A longer answer is no vote; it is recorded up to here."""
-_MAX_HINTS = 10
-_MAX_HINT_CHARACTERS = 500
-_MAX_WORDS_CHARACTERS = 2_000
 
 
 def read_answer(raw: str, replies: Collection[int]) -> Vote:
@@ -60,16 +62,15 @@ def _words(value: object) -> str:
         return ""
     if not isinstance(value, str):
         raise ValueError("words that are no text")
-    return _sendable(value).strip()[:_MAX_WORDS_CHARACTERS]
+    return _sendable(value).strip()[:MAX_WORDS_CHARACTERS]
 
 
 def _hints(value: object) -> list[str]:
     given = [value] if isinstance(value, str) else value if value is not None else []
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         raise ValueError("hints that are no texts")
-    # Cut in half, an instruction may say the opposite.
-    kept = [each for each in given if len(each) <= _MAX_HINT_CHARACTERS]
-    return [_sendable(each).strip() for each in kept[:_MAX_HINTS]]
+    kept = [each for each in given if len(each) <= MAX_HINT_CHARACTERS]
+    return [_sendable(each).strip() for each in kept[:MAX_HINTS_OF_A_VOTE]]
 
 
 def _sendable(text: str) -> str:

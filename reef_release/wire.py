@@ -420,14 +420,15 @@ class JudgeIdentity(_Request, frozen=True, kw_only=True):
 class JudgmentRequest(_Request, frozen=True, kw_only=True):
     """All votes on one turn, or the error that prevented them (an outage is no verdict).
 
-    `next_id` is that of the assignment: votes on a reaction that was taken back are refused.
+    `lease_id` and `next_id` are those of the assignment: without its lease, or on a reaction that
+    was taken back, nothing is judged.
     """
 
     lease_id: str
     judge: JudgeIdentity
+    next_id: str
     votes: list[Vote] = []
     error: str | None = None
-    next_id: str = ""
 
 
 class JudgeProbe(_Request, frozen=True, kw_only=True):

@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 
 from reef_release.artifacts.blobs import BlobStore
+from reef_release.artifacts.errors import BlobCorrupt, BlobMissing, BlobTooLarge
 from reef_release.domain.roles import role_of
 
 __all__ = [
     "BODY_LIMIT_BYTES",
+    "UNREADABLE",
     "InteractionBody",
     "decode_body",
     "next_state_of",
@@ -20,6 +22,15 @@ __all__ = [
 ]
 
 BODY_LIMIT_BYTES = 16 * 1024 * 1024
+UNREADABLE = (
+    BlobMissing,
+    BlobCorrupt,
+    BlobTooLarge,
+    msgspec.DecodeError,
+    UnicodeDecodeError,
+    RecursionError,
+)
+"""What `read_body` and `decode_body` raise of a body that is erased, damaged, or no body."""
 
 
 class InteractionBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +54,7 @@ def decode_body(stored: bytes) -> InteractionBody:
 
 
 async def read_body(blobs: BlobStore, digest: str) -> InteractionBody:
-    """The body in a blob. Raises `BlobMissing` when it was erased."""
+    """The body in a blob. Raises `BlobMissing` when it was erased, else what is in `UNREADABLE`."""
     return decode_body(await blobs.read_body(digest, BODY_LIMIT_BYTES))
 
 

@@ -12,13 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import msgspec
 import structlog
 
-from reef_release.api.bodies import InteractionBody, read_body
+from reef_release.api.bodies import BODY_LIMIT_BYTES, UNREADABLE, InteractionBody, decode_body
 from reef_release.api.commands import Commands
 from reef_release.artifacts.blobs import BlobStore
-from reef_release.artifacts.errors import BlobCorrupt, BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.correlation import Binding, Call, Correlator, Finding, Limits
 from reef_release.domain.events import EventData
@@ -34,6 +32,7 @@ __all__ = ["Correlating"]
 ACTOR = "service"
 _IDLE_S = 1.0
 _WINDOW = 64
+_WINDOW_BYTES = 32 * 1024 * 1024
 _log = structlog.get_logger(__name__)
 
 
@@ -57,10 +56,12 @@ class Correlating:
         self._expiry = timedelta(seconds=expiry_s)
         self._correlator = Correlator(Limits(expiry_s=expiry_s))
         self._feeds: dict[str, _Feed] = {}
+        self._feeding = asyncio.Lock()
 
-    def findings(self, scenario: str) -> list[Finding]:
+    async def findings(self, scenario: str) -> list[Finding]:
         """What this process has noticed about a scenario's clients."""
-        return self._correlator.findings(scenario)
+        async with self._feeding:
+            return self._correlator.findings(scenario)
 
     async def run(self) -> None:
         """Work until cancelled, or until the fold stops at an event that it cannot read."""
@@ -93,21 +94,37 @@ class Correlating:
             feed = self._feeds[scenario.name] = _Feed(cursor=self._first(traffic))
         while True:
             await self._flush(scenario, feed)
-            turns = [
-                traffic.turns[each] for each in traffic.order[feed.cursor : feed.cursor + _WINDOW]
-            ]
-            if feed.pending or not turns:
+            if feed.pending or feed.cursor >= len(traffic.order):
                 return
-            bodies = await asyncio.gather(*(self._body(turn) for turn in turns))
-            for turn, body in zip(turns, bodies, strict=True):
-                feed.cursor += 1
-                binding = self._binding(scenario.name, turn, body)
-                if turn.kind is None:
-                    feed.pending.append(binding)
+            calls = await self._window(traffic, feed.cursor)
+            async with self._feeding:
+                # Not on the event loop: the largest calls take seconds.
+                bindings = await asyncio.to_thread(self._bindings, scenario.name, calls)
+            feed.cursor += len(calls)
+            feed.pending += (
+                binding
+                for (turn, _), binding in zip(calls, bindings, strict=True)
+                if turn.kind is None
+            )
 
-    def _binding(self, scenario: str, turn: Turn, body: InteractionBody) -> Binding:
+    async def _window(self, traffic: Traffic, cursor: int) -> list[tuple[Turn, bytes | None]]:
+        """The next calls with their bodies: at least one, and not too much at once."""
+        found: list[tuple[Turn, bytes | None]] = []
+        size = 0
+        for turn_id in traffic.order[cursor : cursor + _WINDOW]:
+            turn = traffic.turns[turn_id]
+            found.append((turn, await self._body(turn)))
+            size += len(found[-1][1] or b"")
+            if size >= _WINDOW_BYTES:
+                break
+        return found
+
+    def _bindings(self, scenario: str, calls: list[tuple[Turn, bytes | None]]) -> list[Binding]:
+        return [self._binding(scenario, turn, body) for turn, body in calls]
+
+    def _binding(self, scenario: str, turn: Turn, body: bytes | None) -> Binding:
         try:
-            return self._correlator.feed(_call(scenario, turn, body))
+            return self._correlator.feed(_call(scenario, turn, _decoded(turn, body)))
         except Exception:
             # A defect; the calls behind this one must not wait for its repair.
             _log.exception("a call cannot be correlated", turn=turn.turn_id)
@@ -126,20 +143,19 @@ class Correlating:
         if not traffic.order:
             return 0
         since = written_time(parsed_time(traffic.newest_at) - 2 * self._expiry)
-        index = len(traffic.order)
-        while index > 0 and traffic.turns[traffic.order[index - 1]].at >= since:
-            index -= 1
-        for uncorrelated in traffic.uncorrelated:
-            return min(index, traffic.order.index(uncorrelated))
-        return index
+        # Calls need not come in the order of their times: an old one says nothing of those before.
+        for index, turn_id in enumerate(traffic.order):
+            turn = traffic.turns[turn_id]
+            if turn.kind is None or turn.at >= since:
+                return index
+        return len(traffic.order)
 
-    async def _body(self, turn: Turn) -> InteractionBody:
+    async def _body(self, turn: Turn) -> bytes | None:
         try:
-            return await read_body(self._blobs, turn.body)
-        except (BlobMissing, BlobCorrupt, msgspec.DecodeError) as error:
-            # Erased on request, or damaged: it binds to nothing, and nothing waits for it.
+            return await self._blobs.read_body(turn.body, BODY_LIMIT_BYTES)
+        except UNREADABLE as error:
             _log.warning("a call without its body", turn=turn.turn_id, why=str(error))
-            return InteractionBody(messages=[], reply=None)
+            return None
 
     async def _flush(self, scenario: Scenario, feed: _Feed) -> None:
         """Append the events of pending bindings; those that fail now stay pending.
@@ -194,6 +210,16 @@ class Correlating:
                 return  # the log is away; the next step tries again
 
 
+def _decoded(turn: Turn, body: bytes | None) -> InteractionBody:
+    """The body; an empty one binds to nothing, and nothing waits for it."""
+    try:
+        if body is not None:
+            return decode_body(body)
+    except UNREADABLE as error:
+        _log.warning("a call whose body cannot be read", turn=turn.turn_id, why=str(error))
+    return InteractionBody(messages=[], reply=None)
+
+
 def _silent(traffic: Traffic, before: str) -> Iterator[ev.SessionExpired]:
     for count, session_id in enumerate(traffic.open_sessions):
         session = traffic.sessions[session_id]
@@ -221,6 +247,7 @@ def _call(scenario: str, turn: Turn, body: InteractionBody) -> Call:
         scenario=scenario,
         messages=body.messages,
         reply=None if turn.error is not None else body.reply,
+        client=turn.actor,
         tag=turn.tag,
         turn_type=turn.turn_type,
     )

@@ -14,16 +14,18 @@ from typing import Literal
 import msgspec
 import structlog
 
-from reef_release.api.bodies import next_state_of, read_body, reply_text
+from reef_release.api.bodies import UNREADABLE, next_state_of, read_body, reply_text
 from reef_release.api.leases import Lease
+from reef_release.api.proxy.nesting import is_too_deep
 from reef_release.api.service import Service
 from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain import events as ev
 from reef_release.domain.judging import judge_votes
+from reef_release.domain.roles import role_of
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.records import Turn
 from reef_release.domain.traffic.rules import judge_id
-from reef_release.errors import BadRequest, Conflict, NotFound
+from reef_release.errors import BadRequest, Conflict, NotFound, Refused
 from reef_release.log import IdConflict
 from reef_release.wire import (
     JudgeIdentity,
@@ -43,6 +45,12 @@ _MAX_VOTES = 99
 _ERROR_CHARACTERS = 2_000
 _VOTES_LIMIT_BYTES = 16 * 1024 * 1024
 _DELAY_GROWS = 4
+_MOST_UNREADABLE = 16
+_MOST_ASKED = 1_000_000
+_MAX_SETTINGS = 32
+_MAX_SETTING_CHARACTERS = 1000
+_ACTOR = "service"
+_NOBODY = ev.JudgeRecord(model="", prompt_digest="", settings={})
 _log = structlog.get_logger(__name__)
 
 
@@ -62,6 +70,7 @@ async def claim_turn(
 ) -> TurnAssignment | None:
     """The turn that was completed first of those that nobody works on; None if there is none."""
     traffic = scenario.traffic
+    unreadable = 0
     for turn_id in list(traffic.to_judge):
         turn = traffic.turns[turn_id]
         if not turn.can_be_judged or clock() < _not_before(turn, service.settings.judging_retry_s):
@@ -70,15 +79,35 @@ async def claim_turn(
         if lease is None:
             continue
         try:
-            return await _assignment(service, scenario, turn, lease)
-        except BlobMissing as missing:
-            # Erased on request: nobody can judge it any more.
+            assignment = await _assignment(service, scenario, turn, lease)
+            msgspec.json.encode(assignment)
+            return assignment
+        except (*UNREADABLE, OverflowError, UnicodeEncodeError) as error:
+            # Erased, damaged, or nothing that can be sent: the turns behind it must not wait.
+            _log.warning("a turn that nobody can judge", turn=turn_id, why=str(error))
+            await _give_up(service, scenario, turn, str(error))
             service.leases.release(lease.subject)
-            _log.info("turn without its body", turn=turn_id, why=missing.detail)
+            unreadable += 1
+            if unreadable >= _MOST_UNREADABLE:
+                break
         except BaseException:
             service.leases.release(lease.subject)
             raise
     return None
+
+
+async def _give_up(service: Service, scenario: Scenario, turn: Turn, why: str) -> None:
+    """Count a failure of a turn that cannot be handed out, so that it is given up in the end."""
+    failed = ev.TurnJudgingFailed(
+        turn_id=turn.turn_id,
+        attempt=turn.failures + 1,
+        error=f"The turn cannot be handed out: {why}"[:_ERROR_CHARACTERS],
+        judge=_NOBODY,
+    )
+    try:
+        await service.commands.append(_ACTOR, scenario.name, failed)
+    except (Conflict, Refused) as error:
+        _log.info("another service was first", step=failed.TYPE, why=error.detail)
 
 
 async def post_judgment(
@@ -98,15 +127,22 @@ async def post_judgment(
             f"A judgment has between 1 and {_MAX_VOTES} votes, or an error.",
             next_step="Send one of the two.",
         )
+    judge = _record(request.judge, actor)
     if turn.judged is not None:
-        return await _judged_before(service, turn, request)
-    if request.next_id and not _stands(scenario, turn, request.next_id):
+        return await _judged_before(service, turn, request, judge)
+    if turn.can_be_judged and not service.leases.holds(
+        _subject(scenario, turn_id), request.lease_id
+    ):
+        raise Conflict(
+            f"The lease {request.lease_id[:64]!r} on turn {turn_id} is not held.",
+            next_step="Claim a turn again; leases end with their time and with the service.",
+        )
+    if turn.can_be_judged and not _stands(scenario, turn, request.next_id):
         service.leases.release(_subject(scenario, turn_id))
         raise Conflict(
             f"The user took the reaction to turn {turn_id} back and reacted otherwise.",
             next_step="Claim the turn again; it comes with the reaction that stands.",
         )
-    judge = _record(request.judge)
     if request.error is not None:
         # Under the lease's own id: an answer that was lost must not count as two failures.
         failed = ev.TurnJudgingFailed(
@@ -125,7 +161,7 @@ async def post_judgment(
         except Conflict:
             if turn.judged is None:
                 raise
-            return await _judged_before(service, turn, request)
+            return await _judged_before(service, turn, request, judge)
     service.leases.release(_subject(scenario, turn_id))
     return WrittenView(position=appended.position, event_id=event_id)
 
@@ -136,10 +172,13 @@ async def note_probe(service: Service, actor: str, scenario: Scenario, probe: Ju
     It is suspended once too many of a whole window are wrong, also before the window is full,
     and resumes when enough are right of at least as many as it was suspended for.
     """
-    if not 0 <= probe.right <= probe.asked or probe.asked == 0:
-        raise BadRequest("Between none and all of the known answers are right.")
+    if not 0 <= probe.right <= probe.asked or not 0 < probe.asked <= _MOST_ASKED:
+        raise BadRequest(
+            "Between none and all of the known answers are right, of"
+            f" {_MOST_ASKED:,} that are asked at most."
+        )
     settings = service.settings
-    judge = _record(probe.judge)
+    judge = _record(probe.judge, actor)
     suspended_for = scenario.traffic.suspended.get(judge_id(judge))
     window = settings.judge_window
     wrong = probe.asked - probe.right
@@ -160,10 +199,19 @@ async def note_probe(service: Service, actor: str, scenario: Scenario, probe: Ju
     return judge_id(judge) in scenario.traffic.suspended
 
 
-def _record(judge: JudgeIdentity) -> ev.JudgeRecord:
-    return ev.JudgeRecord(
-        model=judge.model, prompt_digest=judge.prompt_digest, settings=judge.settings
-    )
+def _record(judge: JudgeIdentity, actor: str) -> ev.JudgeRecord:
+    """Who judges, its token included: under another's, nobody is suspended or resumed."""
+    said = {"model": judge.model, "prompt_digest": judge.prompt_digest}
+    settings = {**judge.settings, "token": actor}
+    if len(settings) > _MAX_SETTINGS or any(
+        len(each) > _MAX_SETTING_CHARACTERS
+        for each in (*said.values(), *settings, *settings.values())
+    ):
+        raise BadRequest(
+            f"A judge is named by up to {_MAX_SETTINGS - 1} settings, and by texts of"
+            f" {_MAX_SETTING_CHARACTERS} characters at most."
+        )
+    return ev.JudgeRecord(**said, settings=settings)
 
 
 def _subject(scenario: Scenario, turn_id: str) -> str:
@@ -199,8 +247,10 @@ async def _assignment(
     )
     news = next_state_of(next_body.messages)
     role: Literal["user", "tool"] = "user"
-    if any(each.get("role") == "tool" for each in news):
+    if any(role_of(each) == "tool" for each in news):
         role = "tool"
+    if is_too_deep(body.messages) or is_too_deep(news):
+        raise RecursionError("its messages are nested too deeply")
     expires = datetime.now(UTC) + timedelta(seconds=service.leases.duration_s)
     return TurnAssignment(
         scenario=scenario.name,
@@ -223,9 +273,9 @@ async def _earlier(service: Service, before: list[Turn]) -> list[Message]:
     async def message(index: int, turn: Turn) -> Message | None:
         try:
             body = await read_body(service.blobs, turn.body)
-        except BlobMissing:
+            return Message(index=index, turn_id=turn.turn_id, reply=reply_text(body.reply))
+        except UNREADABLE:
             return None
-        return Message(index=index, turn_id=turn.turn_id, reply=reply_text(body.reply))
 
     numbered = list(enumerate(reversed(before), start=1))[-_MAX_EARLIER:]
     found = await asyncio.gather(*(message(index, turn) for index, turn in numbered))
@@ -243,6 +293,10 @@ async def _judgment(
     quorum = service.settings.judge_quorum
     judgment = judge_votes(request.votes, last=len(replies), quorum=quorum)
     votes = _votes_body(request, judgment.rejected, judgment.keep)
+    if len(votes) > _VOTES_LIMIT_BYTES:
+        raise BadRequest(
+            f"The votes have {len(votes)} bytes; at most {_VOTES_LIMIT_BYTES} are kept."
+        )
     digest, *hints = await asyncio.gather(
         service.blobs.put_body(votes),
         *(service.blobs.put_body(hint.encode("utf-8")) for hint in judgment.hints),
@@ -264,11 +318,13 @@ def _votes_body(request: JudgmentRequest, rejected: str, keep: str) -> bytes:
     return msgspec.json.encode(VotesBody(votes=request.votes, rejected=rejected, keep=keep))
 
 
-async def _judged_before(service: Service, turn: Turn, request: JudgmentRequest) -> WrittenView:
+async def _judged_before(
+    service: Service, turn: Turn, request: JudgmentRequest, judge: ev.JudgeRecord
+) -> WrittenView:
     judged = turn.judged
     if judged is None:
         raise Conflict(f"Turn {turn.turn_id} is not judged.")
-    same = judged.judge_id == judge_id(_record(request.judge))
+    same = judged.judge_id == judge_id(judge)
     if same:
         try:
             stored = await service.blobs.read_body(judged.votes, _VOTES_LIMIT_BYTES)

@@ -1,7 +1,7 @@
 """Leases: who works on which gate or turn now, so that two workers do not do the same work.
 
-A lease saves work; it protects nothing. Whatever a worker without a lease posts is judged by
-the log alone, and a service that restarts forgets its leases at the cost of work done twice.
+A lease saves work; the log alone decides what stands. A service that restarts forgets its leases,
+at the cost of work done twice.
 """
 
 from __future__ import annotations
@@ -53,6 +53,12 @@ class Leases:
         """Like `take`, but None also while *worker* itself holds one: it may do two at once."""
         self._drop_expired()
         return None if subject in self._by_subject else self.take(subject, worker)
+
+    def holds(self, subject: str, lease_id: str) -> bool:
+        """Whether this lease on *subject* was given out and has not ended."""
+        self._drop_expired()
+        held = self._by_subject.get(subject)
+        return held is not None and held.lease_id == lease_id
 
     def renew(self, lease_id: str) -> Lease:
         """Extend a lease that has not expired. Raises `NotFound`."""

@@ -54,6 +54,7 @@ async def receive_report(
             )
     digest = None
     if new and feedback is not None:
+        await service.log.check()
         digest = await service.blobs.put_body(feedback)
     positions = []
     for scenario, turn in new:

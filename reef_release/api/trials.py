@@ -50,6 +50,7 @@ async def record_trial(
         error = request.error
     else:
         _check(request.reply, gate.policy.generation.max_new_tokens)
+        await service.log.check()
         body = await service.blobs.put_body(_body(gate, request, request.reply))
         if request.reply.finish_reason == "length":
             error = "truncated"

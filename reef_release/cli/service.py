@@ -16,7 +16,7 @@ from reef_release.cli.output import console, emit
 from reef_release.errors import SettingsError
 from reef_release.settings import Settings, load_settings
 
-__all__ = ["register"]
+__all__ = ["given_settings", "register"]
 
 _LOOK_S = 1.0
 _DECIDED_BY_UP = {
@@ -103,7 +103,7 @@ def up(
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     signal.signal(signal.SIGINT, lambda *_: stopped.set())
     settings = load_settings(home=home)
-    given = _given_settings(settings)
+    given = given_settings(settings)
     with LocalStack(
         settings.home,
         scenario=SCENARIO,
@@ -143,7 +143,7 @@ def up(
         _say("stopping")
 
 
-def _given_settings(settings: Settings) -> dict[str, str]:
+def given_settings(settings: Settings) -> dict[str, str]:
     """What was set for the service, as its environment; says what `up` decides otherwise."""
     given = {name: getattr(settings, name) for name in settings.model_fields_set - {"home"}}
     for name in sorted(given.keys() & _DECIDED_BY_UP.keys()):

@@ -15,6 +15,9 @@ import msgspec
 
 __all__ = [
     "MAX_HINTS",
+    "MAX_HINTS_OF_A_VOTE",
+    "MAX_HINT_CHARACTERS",
+    "MAX_WORDS_CHARACTERS",
     "MIN_HINT_CHARACTERS",
     "Judgment",
     "SampleTerms",
@@ -27,7 +30,12 @@ __all__ = [
 
 MIN_HINT_CHARACTERS = 11
 """A hint is longer than 10 characters: shorter ones ("better", "try again") instruct nothing."""
+MAX_HINT_CHARACTERS = 500
+"""A longer hint is left out: cut in half, an instruction may say the opposite."""
+MAX_HINTS_OF_A_VOTE = 10
 MAX_HINTS = 3
+MAX_WORDS_CHARACTERS = 2_000
+"""Of what was rejected or is to stay."""
 
 _SCORES = (-1, 0, 1)
 
@@ -101,7 +109,7 @@ def judge_votes(votes: Sequence[VoteLike], *, last: int, quorum: int = 1) -> Jud
         about=about,
         rejected=_first(vote.rejected for vote in words),
         keep=_first(vote.keep for vote in words),
-        hints=accepted_hints(hint for vote in same for hint in vote.hints),
+        hints=accepted_hints(hint for vote in same for hint in vote.hints[:MAX_HINTS_OF_A_VOTE]),
         valid=counted,
         asked=len(votes),
     )
@@ -113,13 +121,15 @@ def is_valid(vote: VoteLike, last: int) -> bool:
 
 
 def accepted_hints(hints: Iterable[str]) -> tuple[str, ...]:
-    """The hints that count: long enough, each once, shortest first, at most `MAX_HINTS`.
+    """The hints that count: neither short nor long, each once, shortest first, `MAX_HINTS` at most.
 
     Two hints are one when they differ in white space or case only; the first of them stands.
     Among hints of one length the earlier one comes first.
     """
     found: dict[str, str] = {}
     for hint in hints:
+        if len(hint) > MAX_HINT_CHARACTERS:
+            continue
         text = " ".join(hint.split())
         if len(text) >= MIN_HINT_CHARACTERS:
             found.setdefault(text.casefold(), text)
@@ -148,4 +158,4 @@ def _plurality(values: Iterable[int], *, tie: int) -> int:
 
 
 def _first(texts: Iterable[str]) -> str:
-    return next((text for text in texts if text.strip()), "")
+    return next((text for text in texts if text.strip()), "")[:MAX_WORDS_CHARACTERS]

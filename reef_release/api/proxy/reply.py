@@ -168,8 +168,8 @@ def _joined(name: str, before: Any, value: Any) -> Any:
 
 
 def _name(value: Any) -> str | None:
-    """A name as the log takes it, without nulls."""
-    return value.replace("\0", "")[:_MAX_NAME] or None if isinstance(value, str) else None
+    """A name as the log takes it: not too long, and without nulls."""
+    return value.replace("\0", "\ufffd")[:_MAX_NAME] or None if isinstance(value, str) else None
 
 
 def _are_ids(value: Any) -> bool:

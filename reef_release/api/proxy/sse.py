@@ -19,7 +19,7 @@ DONE = b"[DONE]"
 
 _BOM = b"\xef\xbb\xbf"
 _MOST_BYTES = 16 * 1024 * 1024
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+_LINE_END = re.compile(rb"\r\n?|\n")
 
 
 class Event(NamedTuple):

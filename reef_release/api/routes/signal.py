@@ -67,7 +67,7 @@ async def show_signal(
         waiting=_waiting(found, service.settings.batch_size),
         findings=[
             Reason(code=each.code, message=each.message, where=each.tag or "")
-            for each in service.correlating.findings(scenario)
+            for each in await service.correlating.findings(scenario)
         ]
         + signal_findings(found, total)
         + spool_findings(service.spool),

@@ -25,6 +25,7 @@ REASONS: Mapping[str, str] = {
     "ambiguous": "Two or more replies fit equally well.",
     "expired": "It continues a reply that was forgotten: too old, or too much came after it.",
     "first-call": "It carries no earlier reply: a conversation begins.",
+    "other-client": "What it continues came under another token. Send a conversation under one.",
     "malformed": "The captured line cannot be read as a call.",
     "no-user-turn": "It carries no message of a user and no result of a tool.",
     "other-agent": "The reply it continues was served to an agent with another system prompt.",
@@ -33,7 +34,8 @@ REASONS: Mapping[str, str] = {
     "retry": "It repeats a request; nobody has reacted in between.",
     "side-call": "The client marked it as a side call.",
     "tag-idle": "Only its session tag speaks for it, and nothing came under that for too long.",
-    "tag-unproven": "Only its session tag speaks for it, and tags are not known to be sessions.",
+    "tag-unproven": "Only its session tag speaks for it, and that may carry more than one"
+    " conversation. Send the conversation so far, or a tag of its own for every conversation.",
     "tools-awaited": "The tag's last reply called tools, and these are not their results.",
     "unanswered": "The call before it under its tag was never answered.",
     "unknown-reply": "Its newest assistant message is no reply that was served here.",
@@ -47,7 +49,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     `at_s` is event time in seconds, `reply` the assistant message that was served (None when the
     call failed or was aborted), `turn_type` what the client said (None: it said nothing), `tag`
-    its session tag (an empty one is none).
+    its session tag (an empty one is none). `client` is who sent it, by its token: clients share
+    nothing, so that nobody reacts to the replies of another.
     """
 
     call_id: str
@@ -55,6 +58,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     messages: Sequence[Message]
     reply: Message | None
+    client: str | None = None
     tag: str | None = None
     turn_type: TurnType | None = None
 

@@ -9,14 +9,8 @@ from reef_release.domain.correlation.system import NO_SYSTEM
 
 __all__ = ["choose"]
 
-_RECENT_S = 600.0
-_IDLE_S = 3600.0
-"""Of two equal openings, one just answered and one left alone for an hour, the first goes on."""
 
-
-def choose(
-    fits: Sequence[Fit], *, at_s: float, crowded: bool, sliding: bool, kinship: int
-) -> Fit | str:
+def choose(fits: Sequence[Fit], *, crowded: bool, sliding: bool, kinship: int) -> Fit | str:
     """The one fit that stands out, or the reason why none does.
 
     *crowded* says that more turns are equal than were compared, all of them older. *sliding*:
@@ -38,13 +32,13 @@ def choose(
     if _rivalled(best[0], own):
         return "ambiguous"
     if crowded and not (best[0].ids or best[0].same_tag):
-        oldest = min(each.turn.at_s for each in own)
-        if at_s - oldest <= _IDLE_S:
-            return "ambiguous"
+        return "ambiguous"
     open_ones = [each for each in best if each.turn.open]
     if not open_ones and any(each.turn.doubted for each in best):
         return "ambiguous"
-    return _newest(open_ones or best, at_s)
+    equal = open_ones or best
+    # Who opened last is no likelier to react than who opened alike hours ago and comes back.
+    return equal[0] if len(equal) == 1 else "ambiguous"
 
 
 def _rivalled(best: Fit, own: Sequence[Fit]) -> bool:
@@ -87,13 +81,3 @@ def _same_agent(each: Fit) -> bool:
         return True
     # A summary may come as the first system prompt of a conversation that had none.
     return not each.exact and each.turn.system == NO_SYSTEM and each.matched >= PLENTY
-
-
-def _newest(equal: Sequence[Fit], at_s: float) -> Fit | str:
-    newest = max(equal, key=lambda each: each.turn.at_s)
-    rivals = [each for each in equal if each is not newest]
-    if not rivals:
-        return newest
-    recent = at_s - newest.turn.at_s <= _RECENT_S
-    idle = all(at_s - each.turn.at_s > _IDLE_S for each in rivals)
-    return newest if recent and idle else "ambiguous"

@@ -1,13 +1,16 @@
 """The correlator: calls in order of arrival go in, bindings come out.
 
 A state machine without I/O, clock or chance: the same calls give the same bindings, so a rebuild
-from the log repeats them. Scenarios share nothing. The cost of a call is that of hashing its
-request, whatever is open; memory is bounded per scenario by `Limits`.
+from the log repeats them. Scenarios share nothing, nor do the clients of one: whoever knows what
+another was told, or guesses its tag, cannot react in its name. The cost of a call is that of
+hashing its request, whatever is open; memory is bounded per client by `Limits`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 
@@ -25,13 +28,17 @@ from reef_release.errors import BadRequest
 
 __all__ = ["Correlator"]
 
+_MOST_CLIENTS = 256
+_STRANGE = frozenset({"expired", "first-call", "unknown-reply"})
+"""What is said of a call for which nothing of its own client's speaks."""
+
 
 class Correlator:
     """Binds each call to the call that it continues, or says why it binds to none."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
-        self._memories: dict[str, Memory] = {}
+        self._clients: dict[str, dict[str | None, Memory]] = {}
         self._tallies: dict[str, Tally] = {}
 
     def feed(self, call: Call) -> Binding:
@@ -40,28 +47,33 @@ class Correlator:
             raise BadRequest(f"The time {call.at_s} of call {call.call_id!r} is not finite.")
         if call.tag == "":
             call = msgspec.structs.replace(call, tag=None)
-        memory = self._memories.get(call.scenario)
-        if memory is None:
-            memory = self._memories[call.scenario] = Memory(self.limits)
-            self._tallies[call.scenario] = Tally()
+        clients = self._clients.setdefault(call.scenario, {})
+        memory = clients.pop(call.client, None) or Memory(self.limits)
+        others = list(islice(clients.values(), _MOST_CLIENTS))
+        for other in others:
+            other.advance(call.at_s)  # what a silent client left behind expires too
+        clients[call.client] = memory
+        self._tallies.setdefault(call.scenario, Tally())
         memory.advance(call.at_s)
         tag = memory.tags.get(call.tag, memory.now_s)
         spent = 0.0
         if call.turn_type == "side":
             binding = _side(call, tag)
         else:
-            binding, spent = _bind(arrive(call, memory, tag))
+            arrival = arrive(call, memory, tag)
+            binding, spent = _bind(arrival)
+            if binding.reason in _STRANGE and _is_of_others(arrival, others):
+                binding = msgspec.structs.replace(binding, reason="other-client")
         self._tallies[call.scenario].add(binding, spent)
         return binding
 
     def scenarios(self) -> list[str]:
         """The scenarios of which a call was seen, by name."""
-        return sorted(self._memories)
+        return sorted(self._clients)
 
     def open_sessions(self, scenario: str) -> int:
         """How many conversations of a scenario are remembered."""
-        memory = self._memories.get(scenario)
-        return 0 if memory is None else len(memory)
+        return sum(map(len, self._clients.get(scenario, {}).values()))
 
     def tally(self, scenario: str) -> Tally:
         """Counts of a scenario since the beginning."""
@@ -69,11 +81,19 @@ class Correlator:
 
     def findings(self, scenario: str) -> list[Finding]:
         """What a person should know about a scenario's traffic by now."""
-        memory = self._memories.get(scenario)
-        if memory is None:
+        memories = self._clients.get(scenario)
+        if memories is None:
             return []
-        tally = self._tallies[scenario]
-        return findings_of(scenario, tally, memory.tags.all(), self.limits)
+        tags = [tag for memory in memories.values() for tag in memory.tags.all()]
+        return findings_of(scenario, self._tallies[scenario], tags, self.limits)
+
+
+def _is_of_others(arrival: Arrival, others: Iterable[Memory]) -> bool:
+    """Whether what an unbound call continues is known of another client."""
+    request, tag = arrival.request, arrival.tag
+    if request.echo is not None:
+        return any(each.index.count(b"t" + request.stem) for each in others)
+    return tag is not None and tag.calls == 1 and any(each.tags.has(tag.name) for each in others)
 
 
 def _side(call: Call, tag: Tag | None) -> Binding:

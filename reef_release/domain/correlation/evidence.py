@@ -58,7 +58,6 @@ def by_echo(arrival: Arrival) -> Found:
         fits = _fits(arrival, _distinct([*candidates, *near]))
     chosen = choose(
         fits,
-        at_s=arrival.call.at_s,
         crowded=crowded,
         sliding=habits.sliding,
         kinship=habits.kinship,
@@ -113,7 +112,8 @@ def _by_tag(arrival: Arrival, callers: list[Turn]) -> Found:
     again = turn.identity == arrival.request.identity
     tags = arrival.memory.tags
     read = tag.at_home or at_s - turn.at_s > AT_ONCE_S
-    if read and (tags.believed(tag) or (again and tags.many and not tags.resending(tag))):
+    tag.hasty |= not read and not again
+    if read and (tags.believed(tag) or (again and tags.many(tag) and not tags.resending(tag))):
         return Found(turn=turn, alone=True)
     return Found(reason="tag-unproven")
 

@@ -1,4 +1,4 @@
-"""What a scenario's clients have shown of their habits, in calls that echo a reply.
+"""What a client has shown of its habits, in calls that echo a reply.
 
 Habits bind nothing; they say which evidence can be trusted when two turns fit.
 """

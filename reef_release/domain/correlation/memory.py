@@ -1,4 +1,4 @@
-"""What is open in one scenario: its sessions and turns, bounded in number and by event time.
+"""What is open of one client in a scenario: its sessions and turns, bounded in number and time.
 
 A session is forgotten when nothing came for `expiry_s`. Of a session only its last turns are
 kept, and when there are too many turns in all, only the very last one, of the longest silent
@@ -25,7 +25,7 @@ _REMEMBERED_LOSSES = 20_000
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is kept per scenario: by event time, and in turns (1.2 to 2.5 KB each).
+    """How much is kept per client of a scenario: by event time, and in turns (1.2 to 2.5 KB each).
 
     `tag_alone_s` is how long a tag can go without a call and still be believed when nothing else
     speaks for a call.
@@ -46,7 +46,7 @@ class Session(msgspec.Struct, kw_only=True):
 
 
 class Memory:
-    """The open sessions of a scenario, the longest silent one first."""
+    """The open sessions of a client, the longest silent one first."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

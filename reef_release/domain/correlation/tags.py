@@ -3,15 +3,20 @@
 A tag is the client's word and often wrong: one constant for everybody, one per user, the tag of
 the conversation before. A call that echoes a reply is matched by the echo; its tag only helps.
 A call without an echo is bound by its tag alone, and only when tags are known to be sessions of
-clients that keep their history at home.
+clients that keep their history at home: a call had results of tools without the calls, or there
+are several tags under which calls went on and none brought any history. The tags of whoever
+resends its history say nothing of those, unless they too carry calls that begin anew.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
+from reef_release.domain.correlation.request import EMPTY
 from reef_release.domain.correlation.system import System
 from reef_release.domain.correlation.turn import Turn
 
@@ -21,9 +26,13 @@ _RECENT_TURNS = 8
 _LANES = 32
 _TOOL_TURNS = 8
 _SESSIONS = 64
-_SILENT_TAGS = 2
+_QUIET_TAGS, _QUIET_AMONG_OTHERS = 2, 3
+"""When under so many tags calls went on without history, none for long, those are sessions."""
 _CALLS_PER_TAG = 20
-"""When so many tags went on, none for long, and no echo came under any, tags are sessions."""
+_SHORT, _LONGER = 10, 3
+"""A tag with more calls, and so many times those of the others, is no session but a constant."""
+_MIXED_SHARE = 5
+"""There are so many such tags for each under which calls with history began anew."""
 _CROSSED_SHARE = 4
 """When conversations cross under one of so many tags of such clients, none is a session."""
 _COUNTED = 9
@@ -83,7 +92,12 @@ class Lane(msgspec.Struct, kw_only=True):
 
 
 class Tag(msgspec.Struct, kw_only=True):
-    """One session tag. `echoing`: a call under it resent a reply; `at_home`: none needs to."""
+    """One session tag. `echoing`: a call under it resent a reply; `at_home`: none needs to.
+
+    `bare` calls under it carried no earlier reply, or the same ones as the call before (examples);
+    `historical`: one carried some. `hasty`: a call came before anybody could have read the last
+    reply.
+    """
 
     name: str
     last_s: float
@@ -92,6 +106,9 @@ class Tag(msgspec.Struct, kw_only=True):
     recent: list[Turn] = msgspec.field(default_factory=list)
     echoing: bool = False
     at_home: bool = False
+    bare: int = 0
+    historical: bool = False
+    hasty: bool = False
     sessions: dict[str, None] = msgspec.field(default_factory=dict)
     openings: int = 0
     switches: int = 0
@@ -101,6 +118,16 @@ class Tag(msgspec.Struct, kw_only=True):
     def shared(self) -> bool:
         """Whether it carries conversations side by side, or one after another."""
         return self.switches > 0 or (self.echoing and self.openings > 1)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether calls went on under it, and none brought any history."""
+        return self.bare > 1 and not self.echoing and not self.historical
+
+    @property
+    def mixed(self) -> bool:
+        """Whether calls under it begin anew that may bring their history."""
+        return self.bare > 1 and not self.quiet
 
     def lane(self, agent: System, counting: bool) -> Lane | None:
         """What came from this agent; *counting*: its prompt differs in numbers at each call."""
@@ -148,14 +175,14 @@ class Tag(msgspec.Struct, kw_only=True):
 
 
 class TagBook:
-    """The tags of a scenario, the longest silent one first; bounded in number and by age."""
+    """The tags of a client, the longest silent one first; bounded in number and by age."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._tags: OrderedDict[str, Tag] = OrderedDict()
-        self._seen = 0
-        self._calls = 0
-        self._silent = 0
+        self._quiet = 0
+        self._quiet_calls = 0
+        self._mixed = 0
         self._homes = 0
         self._crossed = 0
         self._repeated = 0
@@ -177,14 +204,11 @@ class TagBook:
         tag = self._tags.get(name)
         if tag is None:
             tag = self._tags[name] = Tag(name=name, last_s=at_s)
-            self._seen += 1
             if len(self._tags) > self._most:
                 self._tags.popitem(last=False)
         self._tags.move_to_end(name)
         tag.last_s = max(tag.last_s, at_s)
         tag.calls += 1
-        self._calls += 1
-        self._silent += tag.calls == 2
         return tag
 
     def forget(self, turn: Turn) -> None:
@@ -192,6 +216,10 @@ class TagBook:
         tag = self._tags.get(turn.tag or "")
         if tag is not None:
             tag.forget(turn)
+
+    def has(self, name: str) -> bool:
+        """Whether calls came under this tag lately."""
+        return name in self._tags
 
     def expire(self, before_s: float) -> None:
         """Forget the tags that were last used before *before_s*."""
@@ -207,12 +235,21 @@ class TagBook:
             return False
         if tag.at_home or self.at_home > self.echoes:
             return True
-        return self._silent >= _SILENT_TAGS and self.many and self.echoes == 0
+        if tag.historical or tag.hasty or not self.many(tag):
+            return False
+        quiet = self._quiet + (not tag.quiet)
+        if self.echoes == 0:
+            return quiet >= _QUIET_TAGS
+        return quiet >= max(_QUIET_AMONG_OTHERS, _MIXED_SHARE * self._mixed + 1)
 
-    @property
-    def many(self) -> bool:
-        """Whether there are so many tags that each can be a session's."""
-        return self._calls <= _CALLS_PER_TAG * self._seen
+    def many(self, tag: Tag) -> bool:
+        """Whether there are so many quiet tags that each, and *tag* too, can be a session's."""
+        quiet = self._quiet + (not tag.quiet)
+        calls = self._quiet_calls + (0 if tag.quiet else min(tag.bare + 1, _CALLS_PER_TAG + 1))
+        if calls > _CALLS_PER_TAG * quiet:
+            return False
+        others = calls - min(tag.bare, _CALLS_PER_TAG + 1)
+        return tag.bare <= _SHORT or tag.bare * (quiet - 1) <= _LONGER * others
 
     @property
     def counting(self) -> bool:
@@ -221,7 +258,9 @@ class TagBook:
 
     def resending(self, tag: Tag) -> bool:
         """Whether the client is known to resend its history."""
-        return tag.echoing or (not tag.at_home and self.echoes > self.at_home)
+        if tag.echoing or tag.historical:
+            return True
+        return not tag.at_home and self.echoes > self.at_home and not self.believed(tag)
 
     def add(self, tag: Tag, turn: Turn, replaced: str | None) -> None:
         """Remember a turn under *tag*."""
@@ -229,13 +268,32 @@ class TagBook:
             self._repeated += 1
         elif tag.like(turn.system) is not None:
             self._renumbered += 1
-        self._crossed += tag.add(turn, replaced, self.counting)
+        bare = turn.stem == EMPTY or (bool(tag.recent) and tag.recent[-1].stem == turn.stem)
+        with self._counted(tag):
+            tag.bare += bare and replaced is None
+            tag.historical |= not bare
+        crossed = tag.add(turn, replaced, self.counting)
+        self._crossed += crossed and not tag.echoing
         tag.visit(turn.session_id)
 
     def note_echo(self, tag: Tag) -> None:
         """A call under *tag* echoed a reply served under it."""
-        tag.echoing = True
+        with self._counted(tag):
+            tag.echoing = True
         self.echoes += 1
+
+    @contextmanager
+    def _counted(self, tag: Tag) -> Iterator[None]:
+        """Keep the counts right while *tag* changes."""
+        self._count(tag, -1)
+        yield
+        self._count(tag, 1)
+
+    def _count(self, tag: Tag, by: int) -> None:
+        self._mixed += by * tag.mixed
+        if tag.quiet:
+            self._quiet += by
+            self._quiet_calls += by * min(tag.bare, _CALLS_PER_TAG + 1)
 
     def note_at_home(self, tag: Tag, lane: Lane | None) -> None:
         """A call under *tag*, in this *lane*, carried results of tool calls without the calls."""

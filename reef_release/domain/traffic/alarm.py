@@ -25,7 +25,10 @@ _AFTER_A_FAILURE = "unanswered"
 _NEXT_STEPS: Mapping[str, str] = {
     "ambiguous": "Send one session tag (x-reef-tag-session) per conversation.",
     "expired": "Raise the session expiry (REEF_SESSION_EXPIRY_S).",
+    "other-client": "Send all calls of a conversation under one token.",
     "prefill": "Let the newest message be the user's, or a tool's result.",
+    "tag-unproven": "Send the conversation so far with every call; or one session tag"
+    " (x-reef-tag-session) per conversation, never one for several.",
     "tag-idle": "Send the conversation so far with every call.",
     "unknown-reply": "Send the earlier replies back as they were served, or one session tag"
     " (x-reef-tag-session) per conversation.",

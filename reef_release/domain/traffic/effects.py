@@ -32,6 +32,7 @@ def _interaction(
     traffic.turns[data.interaction_id] = Turn(
         turn_id=data.interaction_id,
         position=envelope.position,
+        actor=envelope.actor,
         at=data.at,
         tag=data.tag,
         turn_type=data.turn_type,

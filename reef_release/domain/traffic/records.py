@@ -37,13 +37,14 @@ class Judged:
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """One recorded call; `kind` None until it is correlated.
+    """One recorded call of the client `actor`; `kind` None until it is correlated.
 
     `next_id` is the call that reacts to its reply, `superseded_by` the one that took its place.
     """
 
     turn_id: str
     position: int
+    actor: str
     at: str
     tag: str | None
     turn_type: TurnType | None

@@ -8,6 +8,8 @@ import json
 import pytest
 
 from reef_release.artifacts.blobs import unsalted
+from reef_release.domain.judging import MAX_HINT_CHARACTERS
+from reef_release.tokens import Principal, TokenRole
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Problem, Site, Story, open_story, until
 from tests.integration.api.traffic import (
@@ -17,6 +19,7 @@ from tests.integration.api.traffic import (
     correlated,
     interaction,
     judge,
+    judgment,
     signal,
     turns_of,
     vote,
@@ -27,9 +30,9 @@ pytestmark = pytest.mark.anyio
 HINT = "Write it as a sum."
 
 
-async def conversation(story: Story, *, turns: int = 2) -> Agent:
+async def conversation(story: Story, *, turns: int = 2, system: str = "You help.") -> Agent:
     """A conversation whose last turn has no next state yet."""
-    agent = Agent(story=story)
+    agent = Agent(story=story, system=system)
     before = (await signal(story))["total"]["calls"]
     for number in range(turns):
         await agent.say(f"Please do step {number}.", f"This is what step {number} gives.")
@@ -87,7 +90,8 @@ async def test_the_votes_become_one_judgment_and_every_raw_vote_is_kept(story: S
     data = event["data"]
     assert (data["score"], data["about"], data["target"]) == (-1, 1, agent.receipts[0])
     assert (data["valid"], data["asked"], len(data["hints"])) == (2, 3, 1)
-    assert data["judge"] == JUDGE
+    named = {**JUDGE["settings"], "token": "the-judge"}
+    assert data["judge"] == {**JUDGE, "settings": named}
     assert "sum" not in json.dumps(event)
     assert story.service is not None
     stored = story.service.blobs.read_sync(data["votes"], 100_000)
@@ -268,6 +272,101 @@ async def test_a_service_killed_between_claim_and_judgment_judges_no_turn_twice(
         async with story.http:
             again = await claim_turn(story)
             assert again["turn_id"] == turn["turn_id"]
-            first = await judge(story, turn, vote(1, 1))
-            assert await judge(story, again, vote(1, 1)) == first
+            with pytest.raises(Problem) as problem:
+                await judge(story, turn, vote(1, 1))
+            assert problem.value.status == 409  # the lease ended with the service
+            first = await judge(story, again, vote(1, 1))
+            assert await judge(story, turn, vote(1, 1)) == first
             assert len(await story.events(type="turn.judged")) == 1
+
+
+@pytest.mark.parametrize("damage", ["erased", "damaged", "no body", "too deep"])
+async def test_a_turn_that_cannot_be_handed_out_keeps_no_other_waiting(
+    site: Site, damage: str
+) -> None:
+    async with open_story(site, judging_retry_s=0) as story:
+        await story.create_scenario()
+        bad = await conversation(story)
+        good = await conversation(story, system="You translate whatever comes.")
+        assert story.service is not None
+        turns = story.service.scenario(story.scenario).traffic.turns
+        store = story.service.blobs
+        digest = turns[bad.receipts[0]].body
+        if damage == "erased":
+            await store.erase(digest)
+        elif damage == "damaged":
+            [stored] = site.home.glob(f"blobs/**/*{digest[-40:]}")
+            stored.chmod(0o600)
+            stored.write_bytes(b"x" * 100)
+        elif damage == "no body":
+            turns[bad.receipts[0]].body = await store.put_body(b'{"messages": 1}')
+        else:
+            deep = b"[" * 900 + b"]" * 900
+            body = b'{"messages":[{"role":"user","content":' + deep + b'}],"reply":{"content":"x"}}'
+            turns[bad.receipts[0]].body = await store.put_body(body)
+        claimed = await claim_turn(story)
+        assert claimed["turn_id"] == good.receipts[0]
+        for _ in range(3):
+            assert await claim_turn(story, "another") is None
+        failed = await story.events(type="turn.judging_failed")
+        assert [event["data"]["turn_id"] for event in failed] == [bad.receipts[0]] * 3
+        await judge(story, claimed, vote(1, 1))
+
+
+async def test_nothing_is_judged_without_the_lease_of_the_turn(story: Story) -> None:
+    await conversation(story, turns=3)
+    turn, other = await claim_turn(story), await claim_turn(story)
+    for lease_id in ("", "x", other["lease_id"]):
+        with pytest.raises(Problem) as problem:
+            await judge(story, {**turn, "lease_id": lease_id}, vote(1, 1))
+        assert problem.value.status == 409
+    path = story.path("turns", turn["turn_id"], "judgment")
+    with pytest.raises(Problem) as problem:
+        await story.post("judge", path, judgment(turn["lease_id"], vote(1, 1)))
+    assert problem.value.status == 400  # it does not say what the judge saw
+    await judge(story, turn, vote(1, 1))
+
+
+async def test_a_hint_without_end_counts_for_nothing(story: Story) -> None:
+    await conversation(story)
+    turn = await claim_turn(story)
+    await judge(story, turn, vote(-1, 1, "use steps " * 120_000, HINT, rejected="no " * 10_000))
+    (event,) = await story.events(type="turn.judged")
+    assert len(event["data"]["hints"]) == 1
+    assert len(HINT) < MAX_HINT_CHARACTERS
+
+
+async def test_no_worker_suspends_or_resumes_the_judge_of_another(story: Story) -> None:
+    async def probe(name: str, right: int) -> bool:
+        token = story.site.tokens.issue(Principal(name=name, role=TokenRole.JUDGE, scenario=None))
+        answer = await story.ask(
+            "judge",
+            "POST",
+            story.path("judge", "probes"),
+            json={"judge": JUDGE, "asked": 20, "right": right},
+            headers={"Authorization": f"Bearer {token}"},
+        )
+        return bool(answer.json()["suspended"])
+
+    assert await probe("one", 0)
+    assert not await probe("other", 20)
+    assert await probe("one", 0)
+    assert (await signal(story))["suspended_judges"] == 1
+
+
+@pytest.mark.parametrize("number", [10**400, 2**63, 10**7])
+async def test_more_known_answers_than_anybody_asks_are_refused(story: Story, number: int) -> None:
+    body = json.dumps({"judge": JUDGE, "asked": number, "right": number}).encode()
+    with pytest.raises(Problem) as problem:
+        await story.post("judge", story.path("judge", "probes"), body)
+    assert problem.value.status == 400
+
+
+async def test_a_reply_without_a_role_is_no_part_of_the_reaction_to_it(story: Story) -> None:
+    agent = Agent(story=story)
+    await agent.say("What is 2 + 2?", "Thanks, perfect! It is 4, of course.")
+    del agent.messages[-1]["role"]
+    await agent.say("Now with 3, please.", "It is 6.")
+    await correlated(story, 2)
+    turn = await claim_turn(story)
+    assert turn["next_state"]["messages"] == [{"role": "user", "content": "Now with 3, please."}]

@@ -133,6 +133,19 @@ async def test_a_malformed_interaction_leaves_nothing_behind(story: Story) -> No
     assert await story.events(type="interaction.recorded") == []
 
 
+@pytest.mark.parametrize("field", ["messages", "reply", "tools"])
+async def test_what_is_nested_too_deeply_is_refused(story: Story, field: str) -> None:
+    deep: Any = "x"
+    for _ in range(120):
+        deep = [deep]
+    message = {"role": "user", "content": deep}
+    value = message if field == "reply" else [message]
+    with pytest.raises(Problem) as problem:
+        await story.post("ingest", story.path("interactions"), interaction(**{field: value}))
+    assert problem.value.status == 400
+    assert "deep" in problem.value.body["detail"]
+
+
 async def test_a_number_that_is_not_finite_is_refused_as_json(story: Story) -> None:
     body = json.dumps(interaction()).replace("-1.5", "NaN").encode()
     with pytest.raises(Problem) as problem:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reef_release.ids import uuid7
+from reef_release.tokens import Principal, TokenRole
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Site, Story, open_story, until
 from tests.integration.api.traffic import Agent, correlated, interaction, lines, signal, turns_of
@@ -204,6 +205,51 @@ async def test_what_is_bound_stays_bound_and_goes_on_after_a_restart(site: Site)
         assert [turn["turn_id"] for turn in turns] == agent.receipts
         assert turns[-1]["turn_id"] == third
         assert len(await story.events(type="turn.bound")) == 2
+
+
+async def test_an_old_call_before_a_restart_unbinds_no_open_session(site: Site) -> None:
+    async with open_story(site) as story:
+        await story.create_scenario()
+        agent = Agent(story=story)
+        await agent.say("What is 2 + 2?", "It is 4, of course.")
+        old = interaction("Long ago.", at="2001-01-01T00:00:00Z")
+        await story.post("ingest", story.path("interactions"), old)
+        await correlated(story, 2)
+    async with open_story(site) as story:
+        agent.story = story
+        await agent.say(REACTION, "2 + 2 = 4, written as a sum.")
+        await correlated(story, 3)
+        one, _ = await turns_of(story, agent.receipts[0])
+        assert one["next_id"] == agent.receipts[1]
+
+
+async def test_a_call_of_another_token_is_no_reaction(story: Story) -> None:
+    agent = Agent(story=story)
+    first = await agent.say("What is 2 + 2?", "It is 4, of course.")
+    token = story.site.tokens.issue(
+        Principal(name="somebody-else", role=TokenRole.INGEST, scenario=None)
+    )
+    body = {
+        **interaction(),
+        "messages": [
+            {"role": "system", "content": agent.system},
+            *agent.messages,
+            {"role": "user", "content": "Wrong."},
+        ],
+    }
+    answer = await story.ask(
+        "ingest",
+        "POST",
+        story.path("interactions"),
+        json=body,
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    view = await correlated(story, 2)
+    (one,) = await turns_of(story, first)
+    assert one["next_id"] is None
+    (other,) = await turns_of(story, answer.json()["interaction_id"])
+    assert other["reason"] == "other-client"
+    assert view["total"]["unbound"] == {"first-call": 1, "other-client": 1}
 
 
 async def test_a_service_killed_in_the_middle_of_its_traffic_loses_no_turn(site: Site) -> None:

@@ -108,7 +108,11 @@ def lines(bodies: Sequence[Any]) -> bytes:
 
 HINT = "Write it as a sum."
 REACTION = "No. Show me how you got there."
-JUDGE = {"model": "scripted", "prompt_digest": "ab" * 32, "settings": {"votes": "3"}}
+JUDGE: dict[str, Any] = {
+    "model": "scripted",
+    "prompt_digest": "ab" * 32,
+    "settings": {"votes": "3"},
+}
 
 
 def vote(score: int, about: int, *hints: str, **changes: Any) -> dict[str, Any]:
@@ -135,6 +139,7 @@ async def claim_turn(story: Story, worker: str = "judge-1") -> Any:
 
 async def judge(story: Story, turn: Any, *votes: Any, **changes: Any) -> Any:
     path = story.path("turns", turn["turn_id"], "judgment")
+    changes = {"next_id": turn.get("next_id", ""), **changes}
     return await story.post("judge", path, judgment(turn["lease_id"], *votes, **changes))
 
 

@@ -121,7 +121,11 @@ async def test_a_call_in_the_middle_of_a_killed_service_is_recorded_as_failed(si
         found = await in_the_log(desk, 2)
         assert receipts(found) == [answered, held]
         assert found[1]["error"] == "service-stopped"
-        assert not list((site.home / "spool").glob("process-*/*.calls"))
+
+        async def spool_is_empty() -> bool:
+            return not list((site.home / "spool").glob("process-*/*.calls"))
+
+        await until(spool_is_empty)
 
 
 async def test_a_burst_while_the_log_is_away_survives_a_killed_service_in_order(

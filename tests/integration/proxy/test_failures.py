@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.api.story import SCENARIO, Site, until
-from tests.integration.api.traffic import claim_turn, correlated
+from reef_release.api import lines
+from reef_release.api.proxy import answer, reply, sse
+from tests.integration.api.story import SCENARIO, Problem, Site, until
+from tests.integration.api.traffic import claim_turn, correlated, interaction
 from tests.integration.proxy.desk import Desk, hello, open_desk
 from tests.integration.proxy.upstream import Call, chunk, completion, event, streamed
 
@@ -273,6 +275,7 @@ REFUSED: list[tuple[Any, dict[str, str | None], int, str]] = [
     (hello(messages=["hi"]), {}, 400, "messages"),
     (hello(n=2), {}, 400, "several replies"),
     (hello("x" * 17_000_000), {}, 413, "more than"),
+    (hello(metadata=json.loads("[" * 200 + "]" * 200)), {}, 400, "nested deeper"),
 ]
 
 
@@ -378,3 +381,253 @@ async def test_a_wrong_method_under_v1_is_told_to_openais_clients_as_well(desk: 
     assert response.status_code == 405
     assert response.headers["allow"]
     assert response.json()["error"]["code"] == "method-not-allowed"
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize(
+    "reason", ["content_filter", "error", "abort", "cancelled", "st\0op", "x" * 600, 5]
+)
+async def test_a_reply_that_ended_otherwise_than_replies_do_is_recorded_as_failed(
+    desk: Desk, streams: bool, reason: Any
+) -> None:
+    async def script(call: Call) -> None:
+        if streams:
+            await call.stream(*PARTS[:-2], chunk({}, reason), event("[DONE]"))
+        else:
+            whole = completion("It is 4.")
+            whole["choices"][0]["finish_reason"] = reason
+            await call.whole(whole)
+
+    desk.upstream.script = script
+    response = await desk.ask(hello(stream=streams))
+    assert response.status_code == 200
+    (recorded,) = await desk.recorded()
+    assert (recorded.type, recorded.data["error"]) == ("interaction.failed", "upstream-error")
+    assert recorded.text == "It is 4."
+    service = desk.story.service
+    assert service is not None
+    assert service.spool.set_aside.count == 0
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "tool_calls", "function_call"])
+async def test_a_reply_that_ended_as_replies_do_is_recorded(desk: Desk, reason: str) -> None:
+    async def script(call: Call) -> None:
+        await call.stream(*PARTS[:-2], chunk({}, reason), event("[DONE]"))
+
+    desk.upstream.script = script
+    await desk.ask(hello(stream=True))
+    (recorded,) = await desk.recorded()
+    assert (recorded.type, recorded.data["finish_reason"]) == ("interaction.recorded", reason)
+
+
+async def test_a_client_that_reads_nothing_ends_the_upstreams_work(site: Site) -> None:
+    left = asyncio.Event()
+
+    async def script(call: Call) -> None:
+        await call.start()
+        try:
+            while True:
+                await call.send(chunk({"content": "x" * 100_000}))
+        except ConnectionError:
+            left.set()
+
+    async with open_desk(site, upstream_timeout_s=0.5) as desk:
+        await desk.story.create_scenario()
+        desk.upstream.script = script
+        async with desk.stream():
+            await asyncio.wait_for(left.wait(), 60)
+            (recorded,) = await desk.recorded()
+        assert recorded.data["error"] == "client-disconnected"
+
+
+async def test_an_id_that_is_under_way_is_nobody_elses(desk: Desk) -> None:
+    going_on = asyncio.Event()
+
+    async def script(call: Call) -> None:
+        await call.start()
+        await call.send(*PARTS[:2])
+        await going_on.wait()
+        await call.send(*PARTS[2:])
+        await call.finish()
+
+    desk.upstream.script = script
+    path = desk.story.path("interactions")
+    async with desk.stream() as response:
+        receipt = response.headers["x-reef-agent-record-id"]
+        forged = interaction(interaction_id=receipt)
+        with pytest.raises(Problem) as problem:
+            await desk.story.post("ingest", path, forged)
+        assert problem.value.status == 409
+        bulk = await desk.story.ask(
+            "ingest",
+            "POST",
+            path,
+            content=json.dumps(forged).encode(),
+            headers={"content-type": "application/x-ndjson"},
+        )
+        assert bulk.json()["problem"] == "conflict"
+        going_on.set()
+        assert b"[DONE]" in await response.aread()
+    (recorded,) = await desk.recorded()
+    assert (recorded.data["interaction_id"], recorded.text) == (receipt, "It is 4.")
+
+
+@pytest.mark.parametrize("status", [101, 600, 999])
+async def test_a_status_that_is_none_is_a_bad_gateway(desk: Desk, status: int) -> None:
+    async def script(call: Call) -> None:
+        await call.whole(completion("4"), status)
+
+    desk.upstream.script = script
+    for asked in (hello(), hello(stream=True)):
+        assert (await desk.ask(asked)).status_code == 502
+    listed = await desk.story.http.get("/v1/models", headers=desk.headers())
+    assert listed.status_code == 502
+    assert [each.data["error"] for each in await desk.recorded(2)] == ["upstream-error"] * 2
+
+
+async def test_headers_of_any_bytes_are_passed_on(desk: Desk) -> None:
+    async def script(call: Call) -> None:
+        await call.whole(
+            completion("4"),
+            x_request_id="r\u20ac\xe9",
+            content_type="application/json; x=\u65e5",
+            openai_organization="the operator's",
+            x_ratelimit_limit_requests="7",
+            x_ratelimit_odd="x",
+        )
+
+    desk.upstream.script = script
+    response = await desk.ask()
+    assert response.status_code == 200
+    raw = dict(response.headers.raw)
+    assert raw[b"x-request-id"] == "r\u20ac\xe9".encode()
+    assert raw[b"content-type"] == "application/json; x=\u65e5".encode()
+    assert raw[b"x-ratelimit-limit-requests"] == b"7"
+    assert not {b"openai-organization", b"x-ratelimit-odd"} & raw.keys()
+    (recorded,) = await desk.recorded()
+    assert recorded.type == "interaction.recorded"
+    listed = await desk.story.http.get("/v1/models", headers=desk.headers())
+    assert listed.status_code == 200
+
+
+async def test_numbers_that_no_float_holds_are_no_defect(desk: Desk) -> None:
+    huge = b"1" + b"0" * 400
+
+    async def script(call: Call) -> None:
+        whole = json.dumps(completion("4")).encode()
+        await call.whole(whole.replace(b"-1.5", b"-" + huge))
+
+    desk.upstream.script = script
+    body = json.dumps(hello()).encode().replace(b"{", b'{"temperature": ' + huge + b", ", 1)
+    assert (await desk.ask(body)).status_code == 200
+    (recorded,) = await desk.recorded()
+    assert recorded.data["token_fault"] == "not-a-log-probability"
+
+
+async def test_names_with_nulls_are_recorded_without_them(desk: Desk) -> None:
+    async def script(call: Call) -> None:
+        await call.whole(completion("4", model="a\0b", system_fingerprint="\0"))
+
+    desk.upstream.script = script
+    await desk.ask()
+    (recorded,) = await desk.recorded()
+    assert (recorded.type, recorded.data["model"]) == ("interaction.recorded", "a\ufffdb")
+
+
+def nested(depth: int) -> Any:
+    value: Any = "deep"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_reply_that_is_nested_too_deeply_is_passed_on_and_recorded_as_failed(
+    desk: Desk, streams: bool
+) -> None:
+    async def script(call: Call) -> None:
+        if streams:
+            await call.stream(chunk({"content": nested(200)}, "stop"), event("[DONE]"))
+        else:
+            await call.whole(completion({"role": "assistant", "content": nested(200)}))
+
+    desk.upstream.script = script
+    response = await desk.ask(hello(stream=streams))
+    assert b"deep" in response.content
+    (recorded,) = await desk.recorded()
+    assert (recorded.data["error"], recorded.body.reply) == ("upstream-error", None)
+
+
+async def test_what_is_longer_than_any_reply_is_passed_on_and_not_taken_in(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply, "_MOST_BYTES", 100_000)
+    monkeypatch.setattr(answer, "_WHOLE_BYTES", 100_000)
+    long = "x" * 1000
+
+    async def script(call: Call) -> None:
+        if call.json.get("stream"):
+            await call.stream(*(chunk({"content": long}) for _ in range(300)), *PARTS[-2:])
+        else:
+            await call.whole(completion(long * 300))
+
+    desk.upstream.script = script
+    for streams in (True, False):
+        response = await desk.ask(hello(stream=streams))
+        assert response.content.count(long.encode()) == 300
+    for recorded in await desk.recorded(2):
+        assert (recorded.data["error"], recorded.body.reply) == ("upstream-error", None)
+
+
+async def test_an_event_that_is_too_large_ends_the_stream(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "_MOST_BYTES", 100_000)
+
+    async def script(call: Call) -> None:
+        await call.start()
+        await call.send(*PARTS[:2], b"data: {", b"x" * 200_000)
+        await call.left()
+
+    desk.upstream.script = script
+    response = await desk.ask(hello(stream=True))
+    assert _data(response.content)[-1]["error"]["code"] == "upstream-unreachable"
+    (recorded,) = await desk.recorded()
+    assert (recorded.data["error"], recorded.text) == ("upstream-error", "It ")
+
+
+async def test_events_of_any_form_behind_the_end_stay_json(desk: Desk) -> None:
+    async def script(call: Call) -> None:
+        await call.stream(*PARTS[:-1], event({}), event([{"q": 1}]), event({"a": 1}), PARTS[-1])
+
+    desk.upstream.script = script
+    response = await desk.ask(hello(stream=True))
+    record = {"reef_agent_record_id": response.headers["x-reef-agent-record-id"]}
+    assert _data(response.content)[-3:] == [record, [{"q": 1}], {**record, "a": 1}]
+
+
+async def test_a_body_that_stops_half_way_is_told_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_PATIENCE_S", 0.1)
+    url = desk.story.http.base_url
+    for path in ("/v1/chat/completions", desk.story.path("interactions")):
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        head = [f"POST {path} HTTP/1.1", "host: x", "content-length: 100"]
+        head += [f"{name}: {value}" for name, value in desk.headers().items()]
+        writer.write("\r\n".join([*head, "", '{"messages": [']).encode())
+        answered = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+        assert answered.startswith(b"HTTP/1.1 408 ")
+        writer.close()
+    assert desk.upstream.calls == []
+
+
+async def test_bodies_have_a_room_that_they_share(desk: Desk) -> None:
+    service = desk.story.service
+    assert service is not None
+    free = service.bodies.free_bytes
+    service.bodies.free_bytes = 100
+    assert (await desk.ask(hello("x" * 200))).status_code == 503
+    service.bodies.free_bytes = free
+    assert (await desk.ask()).status_code == 200
+    assert service.bodies.free_bytes == free

@@ -226,7 +226,7 @@ async def test_token_data_are_asked_for_also_when_the_client_says_that_it_needs_
 
 async def test_the_release_is_the_one_that_the_upstream_names(desk: Desk) -> None:
     release = await desk.story.release()
-    named = [("vllm-1", "policy"), (release, "policy"), (None, release)]
+    named = [("vllm-1", "policy"), (release, "policy"), (None, release), ("vllm-1", release)]
 
     async def script(call: Call) -> None:
         fingerprint, model = named[len(desk.upstream.calls) - 1]
@@ -235,8 +235,48 @@ async def test_the_release_is_the_one_that_the_upstream_names(desk: Desk) -> Non
     desk.upstream.script = script
     for _ in named:
         await desk.ask()
-    recorded = await desk.recorded(3)
-    assert [each.data["release_id"] for each in recorded] == [None, release, release]
+    recorded = await desk.recorded(4)
+    assert [each.data["release_id"] for each in recorded] == [None, release, release, release]
+
+
+async def test_a_model_that_the_client_asked_for_by_a_releases_name_is_no_release(
+    desk: Desk,
+) -> None:
+    release = await desk.story.release()
+
+    async def script(call: Call) -> None:
+        await call.whole(completion("4", model=call.json["model"]))
+
+    desk.upstream.script = script
+    await desk.ask(hello(model=release))
+    (recorded,) = await desk.recorded()
+    assert (recorded.data["model"], recorded.data["release_id"]) == (release, None)
+
+
+async def test_a_stream_of_two_fingerprints_is_of_no_release(desk: Desk) -> None:
+    release = await desk.story.release()
+    first, *rest = streamed(["It ", "is ", "4."])
+
+    def by(fingerprint: str, part: bytes) -> bytes:
+        return part.replace(b"{", b'{"system_fingerprint": "%b", ' % fingerprint.encode(), 1)
+
+    async def script(call: Call) -> None:
+        others = [by("another", part) for part in rest[:-1]]
+        await call.stream(by(release, first), *others, rest[-1])
+
+    desk.upstream.script = script
+    await desk.ask(hello(stream=True))
+    (recorded,) = await desk.recorded()
+    assert (recorded.type, recorded.data["release_id"]) == ("interaction.recorded", None)
+
+
+async def test_what_was_sampled_otherwise_than_by_the_temperature_is_not_to_be_trained_on(
+    desk: Desk,
+) -> None:
+    await desk.ask(hello(top_p=0.9))
+    await desk.ask(hello(top_p=1, temperature=0.7))
+    one, other = await desk.recorded(2)
+    assert (one.data["token_fault"], other.data["token_fault"]) == ("other-sampling", None)
 
 
 async def test_a_receipt_can_be_reported_on_at_once(desk: Desk) -> None:

@@ -115,6 +115,8 @@ def test_origins_are_shown_and_secrets_are_not(home: Path, monkeypatch: pytest.M
         "postgresql://reef:hush@db/reef",
         "postgresql:///reef?host=/run&password=hush&user=reef",
         "host=db user=reef password=hush dbname=reef",
+        r"host=db user=reef password = 'hu\' hush' sslpassword=hush dbname=reef",
+        "postgresql://reef@db/reef?sslpassword=hush&sslmode=require",
     ],
 )
 def test_a_password_is_masked_wherever_a_dsn_may_have_it(dsn: str) -> None:
@@ -122,6 +124,19 @@ def test_a_password_is_masked_wherever_a_dsn_may_have_it(dsn: str) -> None:
     assert "hush" not in shown
     assert "***" in shown
     assert "reef" in shown
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://hush@models.test/v1", "http://***@models.test/v1"),
+        ("http://models.test/v1?key=hush&x=hush", "http://models.test/v1?key=***&x=***"),
+        ("http://models.test/v1?hush", "http://models.test/v1?***"),
+        ("http://models.test/v1", "http://models.test/v1"),
+    ],
+)
+def test_what_an_upstreams_url_may_keep_secret_is_masked(url: str, shown: str) -> None:
+    assert setting_origins(load_settings(upstream_url=url))["upstream_url"][0] == shown
 
 
 def test_directories_follow_the_home_unless_they_are_set(home: Path) -> None:

@@ -50,7 +50,9 @@ def answering(*answers: httpx.Response) -> tuple[ReefClient, list[httpx.Request]
         (lambda c: c.claim_gate("s", "w"), "POST", "/reef/scenarios/s/gates/claim"),
         (lambda c: c.claim_turn("s", "w"), "POST", "/reef/scenarios/s/turns/claim"),
         (
-            lambda c: c.post_judgment("s", "t/1", wire.JudgmentRequest(lease_id="l", judge=JUDGE)),
+            lambda c: c.post_judgment(
+                "s", "t/1", wire.JudgmentRequest(lease_id="l", judge=JUDGE, next_id="n")
+            ),
             "POST",
             "/reef/scenarios/s/turns/t%2F1/judgment",
         ),
@@ -130,7 +132,9 @@ def test_no_turn_to_claim_is_none() -> None:
 def test_a_judgment_is_posted_again_when_its_answer_was_lost() -> None:
     written = httpx.Response(200, json={"position": 7, "event_id": "e"})
     client, requests = answering(httpx.Response(503), written)
-    judgment = wire.JudgmentRequest(lease_id="l", judge=JUDGE, error="the judge is away")
+    judgment = wire.JudgmentRequest(
+        lease_id="l", judge=JUDGE, next_id="n", error="the judge is away"
+    )
     assert client.post_judgment("s", "t", judgment).position == 7
     assert requests[0].content == requests[1].content
 

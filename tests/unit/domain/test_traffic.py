@@ -352,6 +352,8 @@ def test_what_a_suspended_judge_said_stands_in_no_batch(world: World) -> None:
         (([1], [2], [float("nan")]), "not-a-log-probability"),
         (([1], [2], [float("-inf")]), "not-a-log-probability"),
         (([1], [2], [0.1]), "not-a-log-probability"),
+        (([1], [2], [-10_001.0]), "not-a-log-probability"),
+        (([1], [2], [-1e300]), "not-a-log-probability"),
         (([1], [2], [None]), "not-a-log-probability"),
         (([-1], [2], [-0.5]), "token-id-out-of-range"),
         (([1], [2**31], [-0.5]), "token-id-out-of-range"),

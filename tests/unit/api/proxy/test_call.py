@@ -36,10 +36,66 @@ def test_token_data_are_asked_for_and_nothing_else_changes(more: dict[str, Any])
 
 @pytest.mark.parametrize(
     ("given", "known"),
-    [(0.7, 0.7), (1, 1.0), (0, 0.0), (None, None), (-1, None), (True, None), ("1", None)],
+    [
+        (0.7, 0.7),
+        (1, 1.0),
+        (0, 0.0),
+        (None, None),
+        (-1, None),
+        (True, None),
+        ("1", None),
+        (10**400, None),
+    ],
 )
 def test_the_temperature_is_what_a_sampler_would_take(given: Any, known: float | None) -> None:
     assert call({"messages": MESSAGES, "temperature": given}).temperature == known
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"top_p": 0.9},
+        {"top_k": 5},
+        {"min_p": 0.1},
+        {"logit_bias": {"5": 1}},
+        {"presence_penalty": 0.1},
+        {"frequency_penalty": -1},
+        {"repetition_penalty": 1.1},
+        {"min_tokens": 4},
+        {"ignore_eos": True},
+        {"guided_json": {}},
+        {"structured_outputs": {"regex": "a"}},
+        {"response_format": {"type": "json_object"}},
+        {"response_format": "json"},
+        {"tool_choice": "required"},
+        {"tool_choice": {"type": "function", "function": {"name": "add"}}},
+        {"allowed_token_ids": [1]},
+        {"top_p": "0.9"},
+    ],
+)
+def test_what_reaches_beyond_the_temperature_is_noted(settings: dict[str, Any]) -> None:
+    assert call({"messages": MESSAGES, **settings}).token_fault == "other-sampling"
+
+
+def test_what_changes_no_probability_is_not_noted() -> None:
+    neutral = {
+        "top_p": 1.0,
+        "top_k": -1,
+        "min_p": 0,
+        "logit_bias": {},
+        "presence_penalty": 0.0,
+        "frequency_penalty": None,
+        "repetition_penalty": 1,
+        "response_format": {"type": "text"},
+        "tools": [{"type": "function", "function": {"name": "add"}}],
+        "tool_choice": "auto",
+        "guided_json": None,
+        "temperature": 0.3,
+        "max_tokens": 5,
+        "seed": 1,
+        "stop": ["x"],
+    }
+    assert call({"messages": MESSAGES, **neutral}).token_fault is None
 
 
 def test_what_the_upstream_will_refuse_is_forwarded_and_not_recorded() -> None:
@@ -64,6 +120,7 @@ def test_tags_are_read_as_they_came() -> None:
         (b"", {}, "not JSON"),
         (b"[" * 100_000, {}, "not JSON"),
         (b"\xff", {}, "not JSON"),
+        (b'{"messages": [{"x": ' + b"[" * 200 + b"]" * 200 + b"}]}", {}, "nested deeper"),
         (b'{"messages": [], "x": NaN}', {}, "not JSON"),
         ({"messages": None}, {}, "no messages"),
         ({"messages": MESSAGES, "n": 2}, {}, "several replies"),

@@ -245,8 +245,8 @@ def test_a_full_disk_leaves_a_call_that_does_not_end_where_it_is(
             open_journal.done(place)
         assert sorted(under_way(tmp_path)) == sorted([(first, b"long"), (second, b"long")])
     found = Journal(tmp_path)
-    for each in list(found.recover()):
-        assert isinstance(each, Place)
-        found.done(each)
+    for place in list(found.recover()):
+        assert isinstance(place, Place)
+        found.done(place)
     found.close()
     assert segments(tmp_path) == []

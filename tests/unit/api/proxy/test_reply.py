@@ -86,12 +86,13 @@ def test_token_data_are_kept_as_they_came_also_where_they_do_not_fit() -> None:
         {"token_ids": [1], "logprobs": {"content": [{"logprob": -1}]}},
         {"token_ids": [2, 3], "logprobs": None},
         {"token_ids": None, "logprobs": {"content": [{"logprob": None}, {}, "x"]}},
+        {"token_ids": None, "logprobs": {"content": [{"logprob": False}, {"logprob": -(10**400)}]}},
         {"token_ids": [True], "logprobs": {"content": []}},
         {"token_ids": ["4"], "logprobs": {"content": None}},
     ):
         reply.take_chunk(json.dumps({"choices": [{"delta": {}, **choice}]}).encode())
     assert reply.token_ids == [1, 2, 3]
-    assert reply.logprobs == [-1.0, None, None, None]
+    assert reply.logprobs == [-1.0, None, None, None, None, None]
     assert reply.prompt_token_ids is None
 
 
@@ -111,3 +112,9 @@ def test_what_is_no_chunk_is_a_fault_or_nothing(data: bytes) -> None:
 def test_pieces_of_an_odd_form_do_no_harm(pieces: dict[str, Any]) -> None:
     reply = put_together({"content": "a"}, pieces)
     assert reply.is_whole
+
+
+def test_a_field_whose_pieces_are_of_several_kinds_is_what_came_last() -> None:
+    reply = put_together({"content": "a"}, {"content": "b"}, {"content": [1]}, {"content": [2]})
+    assert (reply.message or {})["content"] == [1, 2]
+    assert (put_together({"content": [1]}, {"content": "b"}).message or {})["content"] == "b"

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reef_release.api.proxy import sse
 from reef_release.api.proxy.sse import Event, EventParser, event_of
+from reef_release.errors import UpstreamUnreachable
 
 
 def parsed(*chunks: bytes) -> list[Event]:
@@ -62,3 +64,15 @@ def test_an_event_is_there_with_its_last_byte() -> None:
 @given(st.binary().filter(lambda data: b"\r" not in data))
 def test_what_is_written_as_an_event_is_read_back(data: bytes) -> None:
     assert said(event_of(data)) == [data]
+
+
+@pytest.mark.parametrize("piece", [b"x", b"data: x\n"])
+def test_an_event_has_a_largest_size(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "_MOST_BYTES", 1000)
+    parser = EventParser()
+    whole = b"data: " + b"x" * 900 + b"\n\n"
+    for _ in range(3):
+        assert len(list(parser.feed(whole))) == 1
+    chunks = [piece] * 2000
+    with pytest.raises(UpstreamUnreachable, match="more than 1000 bytes"):
+        [list(parser.feed(chunk)) for chunk in chunks]

@@ -56,6 +56,7 @@ class Story:
         after: float = 10.0,
         at: float | None = None,
         tag: str | None = None,
+        client: str | None = None,
         scenario: str = "homework",
         turn_type: Any = None,
     ) -> Binding:
@@ -67,6 +68,7 @@ class Story:
                 call_id=f"c{self.count}",
                 at_s=self.now_s,
                 scenario=scenario,
+                client=client,
                 tag=tag,
                 turn_type=turn_type,
                 messages=messages,

@@ -70,7 +70,7 @@ def test_very_many_tool_calls_and_results_are_matched() -> None:
     story.tell(user("Every one."), reply=called, at=90.0)
     call = story.tell(user("Every one."), called, *results)
     assert call.follows == "c41"
-    assert len(story.correlator._memories["homework"].index) < 20_000
+    assert len(story.correlator._clients["homework"][None].index) < 20_000
 
 
 def test_very_many_messages_are_read() -> None:

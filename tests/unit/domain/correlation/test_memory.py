@@ -32,7 +32,7 @@ def opened(count: int, limits: Limits, tag: bool = False) -> Correlator:
 def test_sessions_that_never_end_are_bounded_in_number(tag: bool) -> None:
     correlator = opened(12_000, Limits(max_turns=1_000, max_tags=1_000), tag)
     assert correlator.open_sessions("homework") == 1_000
-    memory = correlator._memories["homework"]
+    memory = correlator._clients["homework"][None]
     assert len(memory.tags) <= 1_000
     assert len(memory.index) <= 6 * 1_000
 
@@ -69,12 +69,12 @@ def test_the_last_turn_of_a_session_is_kept_before_the_earlier_ones_of_another()
             assert told.follows == before.get(number)
             before[number] = told.call_id
             chat.append(assistant(f"{number}: answer {round_}"))
-    assert story.correlator._memories["homework"].turn_count == limit
+    assert story.correlator._clients["homework"][None].turn_count == limit
 
 
 def test_what_is_forgotten_is_not_kept_alive_by_its_tag() -> None:
     correlator = opened(4_000, Limits(max_turns=100), tag=True)
-    tags = correlator._memories["homework"].tags
+    tags = correlator._clients["homework"][None].tags
     kept = {id(turn) for tag in tags.all() for turn in tag.recent}
     kept |= {id(lane.newest) for tag in tags.all() for lane in tag.lanes.values() if lane.newest}
     assert len(kept) <= 100
@@ -87,7 +87,7 @@ def test_a_long_session_forgets_its_first_turns() -> None:
         messages.append(user(f"question {number}"))
         story.tell(*messages, reply=f"answer {number}")
         messages.append(assistant(f"answer {number}"))
-    assert story.correlator._memories["homework"].turn_count == 8
+    assert story.correlator._clients["homework"][None].turn_count == 8
     assert story.tell(*messages, user("so")).follows == "c50"
 
 
@@ -98,7 +98,7 @@ def test_everything_expires_by_event_time() -> None:
     assert story.correlator.open_sessions("homework") == 11
     story.tell(user("later"), after=1_000)
     assert story.correlator.open_sessions("homework") == 1
-    assert len(story.correlator._memories["homework"].tags) == 0
+    assert len(story.correlator._clients["homework"][None].tags) == 0
 
 
 def test_time_that_goes_back_expires_nothing_and_binds_to_nothing_later() -> None:
@@ -120,7 +120,7 @@ def test_a_call_costs_the_same_number_of_look_ups_whatever_is_open() -> None:
     counts = []
     for crowd in (50, 2_000):
         correlator = opened(crowd, Limits())
-        index = correlator._memories["homework"].index
+        index = correlator._clients["homework"][None].index
         seen = 0
         newest = index.newest
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reef_release.domain.correlation.normal import normalise
+from reef_release.domain.correlation.normal import normalise, visible_text
 from tests.unit.domain.correlation.stories import assistant, calling, tool, user
 
 CALL = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1, "b": [2.0, "x"]}'}}
@@ -98,6 +98,26 @@ def test_messages_that_say_other_things_differ(one: Any, other: Any) -> None:
 )
 def test_a_malformed_message_has_a_normal_form_all_the_same(message: Any) -> None:
     assert len(normalise(message).digest) == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [
+        ("<think>a</think>b", "b"),
+        ("a</think>b", "b"),
+        ("<THINK>a</Think>b[think]c[/THINK]d", "bd"),
+        ("<think>a<think>b</think>c", "c"),
+        ("a</thought>b</reasoning>c", "c"),
+        ("<think>a</thinking>b", "b"),
+        (" <think>a", ""),
+        ("a<think>b", "a<think>b"),
+        ("<think>a</think> <think>b", ""),
+        ("<b>a</b>", "<b>a</b>"),
+        ("a<|channel|>final<|message|>b", "b"),
+    ],
+)
+def test_reasoning_is_left_out_wherever_it_stands(text: str, visible: str) -> None:
+    assert visible_text(text) == visible
 
 
 def test_reasoning_that_was_cut_off_leaves_nothing_to_echo() -> None:

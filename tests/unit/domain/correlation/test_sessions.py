@@ -79,11 +79,14 @@ def test_the_same_openings_under_two_tags_are_told_apart() -> None:
     assert (ben.follows, ann.follows) == ("c2", "c1")
 
 
-def test_an_opening_left_alone_for_hours_does_not_stand_in_the_way_of_the_same_one_now() -> None:
+def test_who_opened_last_is_no_likelier_to_react_than_who_opened_alike_hours_ago() -> None:
     story = Story()
-    story.tell(PROMPT, ASK, reply=SAID)
-    story.tell(PROMPT, ASK, reply=SAID, after=3 * 3600)
-    assert story.tell(PROMPT, ASK, assistant(SAID), user("Why?")).follows == "c2"
+    story.tell(PROMPT, ASK, reply=SAID, tag="ann")
+    story.tell(PROMPT, ASK, reply=SAID, tag="ben", after=3 * 3600)
+    call = story.tell(PROMPT, ASK, assistant(SAID), user("Why?"), after=30)
+    assert (call.follows, call.reason) == (None, "ambiguous")
+    ann = story.tell(PROMPT, ASK, assistant(SAID), user("Why so?"), tag="ann")
+    assert ann.follows == "c1"
 
 
 def test_a_second_user_with_an_opening_that_went_on_already_starts_afresh() -> None:

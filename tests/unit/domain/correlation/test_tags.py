@@ -79,6 +79,63 @@ def test_tags_of_clients_that_resend_their_history_bind_nothing_without_an_echo(
     assert story.tell(PROMPT, user("To Bonn."), tag="b").reason == "tag-unproven"
 
 
+def resending(story: Story, count: int) -> None:
+    """Conversations of a client that sends its history along, each under a tag of its own."""
+    for number in range(count):
+        asked = [PROMPT, user(f"To town number {number}.")]
+        story.tell(*asked, reply=f"At {number} o'clock.", tag=f"full-{number}")
+        more = [*asked, assistant(f"At {number} o'clock."), user("Early.")]
+        assert story.tell(*more, tag=f"full-{number}").follows is not None
+
+
+def test_tags_without_any_history_are_sessions_also_beside_others_that_resend_theirs() -> None:
+    story = Story()
+    resending(story, 20)
+    bound = 0
+    for number in range(60):
+        story.tell(PROMPT, user(f"To place {number}."), tag=f"new-{number}")
+        call = story.tell(PROMPT, user(f"Not {number}."), tag=f"new-{number}")
+        assert call.follows in (None, f"c{story.count - 1}")
+        bound += call.follows is not None
+    assert bound >= 58
+
+
+def test_a_client_that_begins_anew_under_its_tags_does_not_make_them_sessions() -> None:
+    """A tag per user: who asks one thing and then another does not react to the first reply."""
+    story = Story()
+    for number in range(30):
+        asked = [PROMPT, user(f"To town number {number}.")]
+        tag = f"user-{number % 10}"
+        story.tell(*asked, reply=f"At {number} o'clock.", tag=tag)
+        story.tell(*asked, assistant(f"At {number} o'clock."), user("Early."), tag=tag)
+    for number in range(5):
+        for question in range(3):
+            call = story.tell(PROMPT, user(f"{number} {question}?"), tag=f"other-{number}")
+            assert call.follows is None
+    assert call.reason == "tag-unproven"
+
+
+def test_a_constant_tag_beside_sessions_is_soon_no_session() -> None:
+    story = Story()
+    wrong = 0
+    for number in range(200):
+        wrong += story.tell(PROMPT, user(f"Question {number}?"), tag="default").follows is not None
+        for step in range(3):
+            call = story.tell(PROMPT, user(f"Step {step}."), tag=f"s-{number}")
+    assert call.method == "tag"
+    assert wrong <= 10
+
+
+def test_a_tag_under_which_calls_came_too_fast_to_be_reactions_is_no_session() -> None:
+    story = Story()
+    for tag in ("a", "b", "c"):
+        story.tell(PROMPT, user("To Oslo."), tag=tag)
+        story.tell(PROMPT, user("Too early."), tag=tag)
+    story.tell(PROMPT, user("To Rome."), tag="all")
+    story.tell(PROMPT, user("To Bonn."), tag="all", after=0.5)
+    assert story.tell(PROMPT, user("To Kiel."), tag="all").reason == "tag-unproven"
+
+
 def test_nobody_reacts_to_a_call_that_failed() -> None:
     story = Story()
     story.tell(PROMPT, user("To Oslo."), reply=calling("look", ids=("call_0",)), tag="t")
