@@ -114,7 +114,7 @@ def languages_of(text: str) -> Languages:
 
 
 def _languages_of(text: str) -> Languages:
-    found = set()
+    found: set[str] = set()
     if re.search(r"[\uac00-\ud7af]", text):
         found.add("ko")
     if re.search(r"[\u3040-\u30ff]", text):
@@ -123,14 +123,12 @@ def _languages_of(text: str) -> Languages:
         found.add("zh")
     if re.search(r"[\u0400-\u04ff]", text):
         found.add("ru")
-    if found:
-        return frozenset(found)
     text = plain(text)
     scores = {
         language: len(words.findall(text)) + 2 * len(_LETTERS.get(language, _NOTHING).findall(text))
         for language, words in _FUNCTION.items()
     }
     best = max(scores.values())
-    if best == 0:
-        return frozenset()
-    return frozenset(language for language, score in scores.items() if score == best)
+    if best > 0:
+        found |= {language for language, score in scores.items() if score == best}
+    return frozenset(found)

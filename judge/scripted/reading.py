@@ -37,6 +37,14 @@ _POSED = re.compile(
     re.I | re.S | re.M,
 )
 """What poses as a piece of the judge's input: written in its form, and by nobody but the writer."""
+_FORGED = re.compile(
+    r"</?(?:think\w*|judge|grader|score|reward|label|reaction|reply|system|user|assistant|verdict"
+    r"|evaluation)\b[^<>\n]{0,40}>|\[/?(?:think|judge|inst|system|user|score)\]|<\||<<[0-9a-f]"
+    r"|^[^\w\n]{0,10}(?-i:REACTION|REPLY|MESSAGE|Fence:)"
+    r"|(?:^|[.!?] )(?:evaluator|judge|grader|rater|scorer)s? ?[,:]",
+    re.I | re.M,
+)
+"""Where a reaction begins to pose as a piece of the judge's input, or to call the judge."""
 _TAG = re.compile(r"</?[a-z_|/-]{2,30}>", re.I)
 _SENTENCE = re.compile(rf"(?:[^.!?。！？\n]|\.(?=\S))+(?:{_SENTENCE_END})?")
 _EVALUATES = re.compile(
@@ -84,7 +92,15 @@ def without_address(text: str) -> str:
 
 def read_reaction(reaction: str, replies: Mapping[int, str]) -> Reading:
     """The reading of a person's *reaction* to numbered *replies*."""
-    text = without_address(reaction)
+    reading = _read(without_address(reaction), replies)
+    rest = _POSED.sub(" ", reaction)
+    if reading.score > 0 and (forged := _FORGED.search(rest)):
+        # Whoever writes in the form of the judge's input praises nothing by what follows.
+        return _read(without_address(rest[: forged.start()]), replies)
+    return reading
+
+
+def _read(text: str, replies: Mapping[int, str]) -> Reading:
     last = max(replies)
     languages = languages_of(text)
     words = lexicon(languages)
