@@ -39,6 +39,11 @@ def main() -> int:
                 _work(given, stack)
     except ReefError as error:
         return _failed(error, as_json=given.json)
+    except BrokenPipeError:
+        # Whoever read the output has left: end by the signal, as other tools do.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGPIPE)
     except (OSError, UnicodeDecodeError) as error:
         return _failed(SettingsError(f"A file cannot be read: {error}."), as_json=given.json)
     except KeyboardInterrupt:
