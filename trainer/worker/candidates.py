@@ -71,6 +71,7 @@ class Candidates:
             tasks=new.count,
             passed=new.passed,
             right=new.right,
+            base_passed=now.passed,
             base_right=now.right,
             submits=is_worth_a_gate(new, now, self._settings.screening)
             and not self._was_submitted(weights_id),
@@ -98,6 +99,7 @@ class Candidates:
             "development.tasks": screening.tasks,
             "development.pass_rate": screening.passed / screening.tasks,
             "development.right_rate": screening.right / screening.tasks,
+            "serving.pass_rate": screening.base_passed / screening.tasks,
             "serving.right_rate": screening.base_right / screening.tasks,
             "line.steps": line.steps,
             "line.batches": len(line.batches),

@@ -76,13 +76,15 @@ class SkippedSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class Screening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the new weights did on so many development `tasks` of the trainer's own.
 
-    `passed` counts those that all its verifiers passed, `right` the right answers among all, and
-    `base_right` those of the release that the line began at. `submits`: a candidate follows.
+    `passed` counts those that all its verifiers passed, `right` the right answers among all;
+    `base_passed` and `base_right` those of the release that the line began at. `submits`: a
+    candidate follows.
     """
 
     tasks: int
     passed: int
     right: int
+    base_passed: int
     base_right: int
     submits: bool
 

@@ -142,7 +142,7 @@ def _completed(
     seen = data.screening
     if seen is not None and not (
         0 <= seen.passed <= seen.right <= seen.tasks
-        and 0 <= seen.base_right <= seen.tasks
+        and 0 <= seen.base_passed <= seen.base_right <= seen.tasks
         and seen.tasks > 0
     ):
         return [_no("screening", "of some tasks so many are right, and of those so many pass")]

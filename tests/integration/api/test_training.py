@@ -360,7 +360,14 @@ async def test_a_candidate_names_what_its_line_trained_and_nothing_else(
 async def test_batches_are_listed_page_by_page_with_the_lines_that_go_on(
     story: Story, job: TrainerJob
 ) -> None:
-    screening = {"tasks": 4, "passed": 2, "right": 3, "base_right": 3, "submits": False}
+    screening = {
+        "tasks": 4,
+        "passed": 2,
+        "right": 3,
+        "base_passed": 1,
+        "base_right": 3,
+        "submits": False,
+    }
     first = await job.train(screening=screening)
     assert (await job.batch(first))["screening"] == screening
     await job.claim()

@@ -26,7 +26,9 @@ EVENTS = [
             **PLACE,
             weights_id=D,
             steps=1,
-            screening=Screening(tasks=4, passed=2, right=3, base_right=3, submits=True),
+            screening=Screening(
+                tasks=4, passed=2, right=3, base_passed=1, base_right=3, submits=True
+            ),
         ),
         "training.completed",
     ),

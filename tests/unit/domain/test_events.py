@@ -172,7 +172,9 @@ EXAMPLES += [
             weights_id=DIGEST,
             steps=3,
             skipped=[ev.SkippedSample(turn_id="b", reason="too-long")],
-            screening=ev.Screening(tasks=4, passed=2, right=3, base_right=3, submits=True),
+            screening=ev.Screening(
+                tasks=4, passed=2, right=3, base_passed=1, base_right=3, submits=True
+            ),
         ),
         "batch/x",
     ),

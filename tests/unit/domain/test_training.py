@@ -31,7 +31,7 @@ def changed(data: Any, **changes: Any) -> Any:
 
 
 def screening(**changes: int) -> ev.Screening:
-    fields = {"tasks": 4, "passed": 2, "right": 3, "base_right": 4}
+    fields = {"tasks": 4, "passed": 2, "right": 3, "base_passed": 1, "base_right": 4}
     return ev.Screening(**(fields | changes), submits=True)
 
 
@@ -152,10 +152,14 @@ def test_a_batch_has_a_bound_of_steps(trainer: Trainer) -> None:
         ({"skipped": [ev.SkippedSample(turn_id="x", reason="too-long")]}, "skipped"),
         ({"skipped": [ev.SkippedSample(turn_id="t0", reason="too-long")] * 2}, "skipped"),
         ({"skipped": [ev.SkippedSample(turn_id="t0", reason="x" * 101)]}, "skipped"),
-        ({"screening": screening(tasks=0, passed=0, right=0, base_right=0)}, "screening"),
+        (
+            {"screening": screening(tasks=0, passed=0, right=0, base_passed=0, base_right=0)},
+            "screening",
+        ),
         ({"screening": screening(passed=4)}, "screening"),
         ({"screening": screening(right=5)}, "screening"),
         ({"screening": screening(base_right=5)}, "screening"),
+        ({"screening": screening(base_passed=5)}, "screening"),
         ({"screening": screening(passed=-1)}, "screening"),
     ],
     ids=str,

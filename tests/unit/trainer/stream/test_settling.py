@@ -16,7 +16,7 @@ from reef_release.wire import CandidateView, ChannelView, GateView, NodeView, Sc
 from trainer.stream.settling import Settling
 
 ORIGIN, NEW = "a" * 64, "b" * 64
-SCREENING = Screening(tasks=4, passed=3, right=4, base_right=4, submits=True)
+SCREENING = Screening(tasks=4, passed=3, right=4, base_passed=1, base_right=4, submits=True)
 LINE = LineView(
     line="n",
     channel="stable",

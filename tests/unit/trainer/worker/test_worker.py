@@ -52,7 +52,7 @@ def test_a_batch_is_trained_recorded_screened_and_submitted(school: Class) -> No
     assert submitted.metrics["last_batch.kl_base"] == "0.125"
     (completed,) = school.ends("training.completed")
     assert completed.screening == Screening(
-        tasks=10, passed=10, right=10, base_right=10, submits=True
+        tasks=10, passed=10, right=10, base_passed=5, base_right=10, submits=True
     )
 
 
