@@ -210,7 +210,9 @@ class Classroom:
             client.post_judgment(
                 scenario,
                 turn.turn_id,
-                wire.JudgmentRequest(lease_id=turn.lease_id, judge=_JUDGE, votes=[vote]),
+                wire.JudgmentRequest(
+                    lease_id=turn.lease_id, next_id=turn.next_id, judge=_JUDGE, votes=[vote]
+                ),
             )
 
     def candidates(self) -> list[wire.CandidateView]:
