@@ -33,6 +33,8 @@ __all__ = ["Prepared", "append", "prepare", "record"]
 
 _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _MAX_NAME = 500
+_BROKEN_OFF = frozenset({"abort", "cancelled", "canceled", "content_filter", "error"})
+"""Ways to finish of a reply that is not whole, as model servers name them."""
 _FIRST_YEAR = 2000
 _MAX_AHEAD = timedelta(minutes=5)
 
@@ -70,6 +72,8 @@ async def prepare(
     before anything is stored.
     """
     _check(request)
+    if request.error is None and request.finish_reason in _BROKEN_OFF:
+        request = msgspec.structs.replace(request, error="upstream-error", finish_reason=None)
     body = msgspec.json.encode(
         InteractionBody(
             messages=request.messages,

@@ -35,7 +35,7 @@ REASONS: Mapping[str, str] = {
     "side-call": "The client marked it as a side call.",
     "tag-idle": "Only its session tag speaks for it, and nothing came under that for too long.",
     "tag-unproven": "Only its session tag speaks for it, and that may carry more than one"
-    " conversation. Send the conversation so far, or a tag of its own for every conversation.",
+    " conversation, or calls came under it at once, within two seconds.",
     "tools-awaited": "The tag's last reply called tools, and these are not their results.",
     "unanswered": "The call before it under its tag was never answered.",
     "unknown-reply": "Its newest assistant message is no reply that was served here.",

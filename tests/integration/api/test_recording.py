@@ -178,6 +178,15 @@ async def test_a_call_that_failed_is_recorded_as_what_it_is(story: Story) -> Non
     assert (event["data"]["error"], event["data"]["status"]) == ("upstream-error", 502)
 
 
+async def test_a_reply_that_was_broken_off_is_a_call_that_failed(story: Story) -> None:
+    body = interaction(interaction_id=uuid7(), finish_reason="content_filter")
+    first = await record(story, body)
+    assert (await record(story, body))["duplicate"] is True
+    (event,) = await story.events(type="interaction.failed")
+    assert event["position"] == first["position"]
+    assert event["data"]["error"] == "upstream-error"
+
+
 async def test_each_line_of_a_bulk_is_recorded_or_not_whatever_its_neighbours(
     story: Story,
 ) -> None:

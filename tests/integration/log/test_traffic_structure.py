@@ -48,11 +48,11 @@ async def test_whatever_the_fold_accepts_of_traffic_the_database_accepts(
     world.append(ev.SessionExpired(session_id="a", last_at=AT, turn_count=3))
     for number in range(9):
         world.append(recorded(f"n{number}"))
-        world.append(unbound(f"n{number}"))
-    world.append(ev.SignalAlarmRaised(reason="first-call", unbound=9))
+        world.append(unbound(f"n{number}", reason="unknown-reply"))
+    world.append(ev.SignalAlarmRaised(reason="unknown-reply", unbound=9))
     world.append(recorded("d"))
     world.append(bound("d", "n8", session="n8"))
-    world.append(ev.SignalAlarmCleared(reason="first-call"))
+    world.append(ev.SignalAlarmCleared(reason="unknown-reply"))
     await mirror.follow()
     assert world.state.violations == []
     assert await mirror.log.head() == world.head

@@ -18,10 +18,13 @@ _LINE = {"role": "user", "content": "Go."}
 
 @pytest.fixture
 def traffic(tmp_path: Path) -> Path:
-    call = {"at": 0, "scenario": "a", "tag": None, "request": {"messages": [_LINE]}}
-    line = json.dumps({**call, "response": {"role": "assistant", "content": "Well."}})
+    reply = {"role": "assistant", "content": "Well."}
     path = tmp_path / "traffic.jsonl"
-    path.write_text(f"{line}\n" * 3)
+    with path.open("w") as file:
+        for at in range(3):
+            messages = [*([_LINE, reply] * at), _LINE]
+            call = {"at": at, "scenario": "a", "tag": "t", "request": {"messages": messages}}
+            file.write(json.dumps({**call, "response": reply}) + "\n")
     return path
 
 
