@@ -114,7 +114,9 @@ class Settings(BaseSettings):
     )
     batch_size: int = Field(default=16, ge=1, le=256, description="Judged turns of a batch.")
     batch_max_lag: int = Field(
-        default=0, ge=0, description="How many releases behind the served one a batch may be."
+        default=0,
+        ge=0,
+        description="How many releases behind the served one a batch may be; `train` takes only 0.",
     )
     sample_limit_tokens: int = Field(
         default=16_384, ge=1, description="Replies with more sampled tokens are not trained on."
