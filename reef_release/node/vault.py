@@ -7,15 +7,14 @@ Whoever can write to it can make the node forget; it is as trusted as the node's
 
 from __future__ import annotations
 
-import fcntl
 import os
-import stat
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from reef_release.artifacts.blob_files import sync_directory, write_all
+from reef_release.artifacts.own_directory import OwnDirectory
 from reef_release.domain.canonical import sha256_hex
 from reef_release.errors import SettingsError
 from reef_release.node.case import Material
@@ -57,39 +56,15 @@ class Vault:
     def __init__(self, directory: Path) -> None:
         """Raises `SettingsError` when others can reach into *directory*."""
         self.directory = directory
-        try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = directory.stat()
-        except OSError as error:
-            raise SettingsError(
-                f"The node's directory {directory} cannot be used: {error.strerror}.",
-                next_step="Give a directory that is this user's.",
-            ) from error
-        if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid != os.geteuid():
-            raise SettingsError(
-                f"{directory} belongs to another user, or others can read or write in it.",
-                next_step=f"Run `chmod 700 {directory}` as its owner, or choose another.",
-            )
-        self._lock: int | None = None
+        self._own = OwnDirectory(directory, "node")
 
     def lock(self) -> None:
         """Keep other processes out until `close`. Raises `SettingsError` when one is in."""
-        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise SettingsError(
-                f"Another node uses {self.directory}.",
-                next_step="Stop it, or give this one a directory of its own.",
-            ) from error
-        self._lock = descriptor
+        self._own.lock()
 
     def close(self) -> None:
         """Let others in again."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._own.close()
 
     def memory(self, anchor: str, scenario: str, channel: str) -> Memory:
         """The memory, a new one at first. Raises `SettingsError` if it is of another node."""

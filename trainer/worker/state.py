@@ -15,17 +15,16 @@ The directory is the trainer's alone and one process uses it at a time.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
-import stat
 from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from reef_release.artifacts.blob_files import sync_directory, write_all
+from reef_release.artifacts.own_directory import OwnDirectory
 from reef_release.errors import SettingsError
 from reef_release.traffic_wire import BatchAssignment
 from reef_release.wire import CandidateManifest
@@ -101,40 +100,17 @@ class StateDirectory:
     def __init__(self, root: Path) -> None:
         """Raises `SettingsError` when others can reach into *root*."""
         self.root = root
-        self._lock: int | None = None
-        try:
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = root.stat()
-        except OSError as error:
-            raise SettingsError(
-                f"The trainer's directory {root} cannot be used: {error.strerror}.",
-                next_step="Give --state a directory that is this user's.",
-            ) from error
-        if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid != os.geteuid():
-            raise SettingsError(
-                f"{root} belongs to another user, or others can read or write in it.",
-                next_step=f"Run `chmod 700 {root}` as its owner, or choose another.",
-            )
+        self._own = OwnDirectory(root, "trainer")
         for name in ("batches", "results", "adam"):
             (root / name).mkdir(mode=0o700, exist_ok=True)
 
     def __enter__(self) -> StateDirectory:
         """Raises `SettingsError` when another process is in."""
-        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            raise SettingsError(
-                f"Another trainer uses {self.root}.", next_step="Give each --state of its own."
-            ) from error
-        self._lock = descriptor
+        self._own.lock()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._own.close()
 
     def read(self) -> Kept:
         """Where the trainer stands; a new one at first. Raises `SettingsError`."""
