@@ -48,6 +48,7 @@ __all__ = [
     "Problem",
     "Site",
     "Story",
+    "has_folded",
     "known_gate",
     "model_files",
     "open_story",
@@ -384,10 +385,12 @@ class Story:
     async def promoted(self, identity: str) -> int:
         """Wait until the release is promoted; the position of that event."""
         path = self.path("releases", identity)
-        view = await until(
-            lambda: self.get("audit", path), lambda view: view["promoted_position"] is not None
+        # Another service than the one that it was signed at may not know it yet.
+        answer = await until(
+            lambda: self.ask("audit", "GET", path),
+            lambda answer: answer.json().get("promoted_position") is not None,
         )
-        return int(view["promoted_position"])
+        return int(answer.json()["promoted_position"])
 
     async def release(self, files: Mapping[str, bytes] | None = None) -> str:
         """Fresh weights through all of it, into serving; the release's id."""
@@ -401,7 +404,7 @@ class Story:
         return await self.ask("serve", "GET", self.path("current"), **options)
 
     async def events(self, **params: Any) -> list[dict[str, Any]]:
-        """All events that *params* choose, page by page."""
+        """All events that *params* choose, page by page; every view of the service shows them."""
         found: list[dict[str, Any]] = []
         after = -1
         while True:
@@ -410,11 +413,22 @@ class Story:
             )
             found += page["events"]
             if len(page["events"]) < 1000:
-                return found
+                break
             after = page["next_after"]
+        if found:
+            await until(lambda: self.ask(None, "GET", "/readyz"), has_folded(found[-1]["position"]))
+        return found
 
     def _answers(self) -> dict[str, str]:
         return {task.id: task.answer for task in parse_suite(self.suite).tasks}
+
+
+def has_folded(position: int) -> Callable[[httpx.Response], bool]:
+    """Whether /readyz says that the event there counts; what is stored is folded a moment later.
+
+    A service that cannot fold its log says so, and is waited for in vain.
+    """
+    return lambda ready: ready.status_code != 200 or ready.json()["position"] >= position
 
 
 async def until(look: Callable[[], Awaitable[_T]], wanted: Callable[[_T], object] = bool) -> _T:

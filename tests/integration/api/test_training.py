@@ -138,6 +138,7 @@ async def test_what_is_sent_at_once_is_stored_once(site: Site) -> None:
         job = await job_of(one)
         batch = await job.claim()
         twin = TrainerJob(story=other, base=job.base, line=job.line)
+        assert await other.events(type="batch.claimed")
         for post in ("start", "step"):
             answers = await asyncio.gather(
                 *(getattr(each, post)(batch) for each in (job, twin) * 3)

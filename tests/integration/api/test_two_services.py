@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 async def pair(site: Site) -> AsyncIterator[tuple[Story, Story]]:
     async with open_story(site) as one, open_story(site) as two:
         await one.create_scenario()
+        await same_position(one, two)
         yield one, two
 
 
@@ -39,10 +40,9 @@ async def count(story: Story, type_name: str) -> int:
 
 async def test_both_services_hold_the_same_state(pair: tuple[Story, Story]) -> None:
     one, two = pair
-    await one.release()
-    await two.release()
-    await one.release()
-    await same_position(one, two)
+    for story in (one, two, one):
+        await story.release()
+        await same_position(one, two)
     assert one.service is not None
     assert two.service is not None
     assert facts(one.service.state) == facts(two.service.state)
@@ -56,12 +56,17 @@ async def test_each_step_of_a_promotion_may_go_to_another_service(
     one, two = pair
     await one.release()
     manifest = await one.manifest()
+    await same_position(one, two)
     identity = (await two.post("train", two.path("candidates"), manifest))["candidate_id"]
     assignment = await one.claim_soon("gate-1")
+    await same_position(one, two)
     gate = await two.run_trials(assignment, "+")
+    await same_position(one, two)
     other = await one.claim_soon("gate-1")
     gate = await one.run_trials(other, "+")
+    await same_position(one, two)
     await two.decide(gate)
+    await same_position(one, two)
     path = one.path("releases", identity, "bundle")
     await one.post("sign", path, await two.bundle(identity))
     await one.promoted(identity)
@@ -74,6 +79,7 @@ async def test_two_promoters_make_one_promotion(pair: tuple[Story, Story]) -> No
     one, two = pair
     for _ in range(5):
         identity = await one.release()
+        await same_position(one, two)
         await two.promoted(identity)
     await same_position(one, two)
     assert await count(one, "release.promoted") == 5
@@ -87,6 +93,7 @@ async def test_of_two_conflicting_operators_one_wins_and_the_other_is_told(
 ) -> None:
     one, two = pair
     await one.release()
+    await same_position(one, two)
     outcomes: list[int] = []
 
     async def hold(story: Story) -> None:

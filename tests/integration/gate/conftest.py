@@ -119,10 +119,15 @@ class School:
             time.sleep(0.01)
 
     def events(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
-        """The data of the scenario's events of one type."""
+        """The data of the scenario's events of one type; every view of the service shows them."""
         with self.client(TokenRole.AUDIT) as client:
             page = client.events(scenario=self.scenario, type=kind)
-        found = [json.loads(body)["data"] for body in page.events]
+            events = [json.loads(body) for body in page.events]
+            deadline = time.monotonic() + _PATIENCE_S
+            while events and json.loads(client.ready())["position"] < events[-1]["position"]:
+                assert time.monotonic() < deadline, "what is stored is not folded"
+                time.sleep(0.01)
+        found = [event["data"] for event in events]
         return [data for data in found if all(data[name] == fields[name] for name in fields)]
 
 

@@ -328,8 +328,8 @@ async def test_what_the_log_will_never_take_is_answered_and_set_aside(desk: Desk
     service = desk.story.service
     assert service is not None
 
-    async def aside() -> int:
-        return service.spool.set_aside.count
+    async def aside() -> bool:
+        return service.spool.set_aside.count == 1 and not service.spool.waiting
 
     await until(aside)
     (path,) = service.spool.set_aside.directory.glob("*.json")
