@@ -6,6 +6,8 @@
     python bench/homework.py --out rows --seeds 0-3 --name policy-only --arms update \
         --set training.terms.distillation_weight=0
     python bench/homework.py --out rows --page docs/results/homework.md      only the page
+    python bench/homework.py --out docs/results/homework.json --page docs/results/homework.md
+                                                                        from its own figures
     python bench/homework.py --short                                         a first look
 
 Every seed has a whole stack in an empty directory: service, judge, trainer, gate, signer, node.
@@ -68,7 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--short", action="store_true", help="four sessions of one seed; nothing is kept")
-    add("--out", type=Path, default=Path("homework-rows"), help="directory of rows; added to")
+    add(
+        "--out",
+        type=Path,
+        default=Path("homework-rows"),
+        help="directory of rows, added to; or a page's figures",
+    )
     add("--seeds", type=_seeds, default=[], help="such as 0-9 or 100,104")
     add("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     add("--sessions", type=int, default=36)

@@ -25,6 +25,7 @@ from rich.table import Table
 
 from reef_release.errors import ReefError
 from trainer.stream.endpoint import Endpoint
+from trainer.stream.intervals import share_interval
 from trainer.stream.memory import PLACEMENTS, Memory, Placement, with_memory
 from trainer.stream.sessions import MAX_REPLIES, call_seed, continued
 from trainer.stream.student import Reaction, Student
@@ -32,7 +33,7 @@ from trainer.stream.tasks import Task, fresh_tasks
 from trainer.stream.taste import Taste, load_taste
 from trainer.tiny.phrases import hints, with_hint
 
-__all__ = ["Row", "main", "measure"]
+__all__ = ["Row", "main", "measure", "shares"]
 
 Messages = list[dict[str, str]]
 _NOTES = (1, 3, 8)
@@ -201,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for row in measure(endpoint, load_taste("homework"), given.count, given.seed):
                 if given.json:
                     print(msgspec.json.encode(row).decode(), flush=True)
-                table.add_row(row.condition, str(row.count), *_shares(row))
+                table.add_row(row.condition, str(row.count), *shares(row))
     except ReefError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -210,9 +211,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _shares(row: Row) -> list[str]:
-    counts = (row.style, row.right, row.accepted, row.cut)
-    return [f"{count / row.count:.3f}" if row.count else "-" for count in counts]
+def shares(row: Row) -> list[str]:
+    """Of style, right and accepted with their intervals, and of cut replies; "-" without any."""
+    if not row.count:
+        return ["-"] * 4
+    *shown, cut = (row.style, row.right, row.accepted, row.cut)
+    return [*(_share(count, row.count) for count in shown), f"{cut / row.count:.2f}"]
+
+
+def _share(count: int, total: int) -> str:
+    low, high = share_interval(count, total)
+    return f"{count / total:.2f} ({low:.2f} to {high:.2f})"
 
 
 if __name__ == "__main__":

@@ -137,6 +137,6 @@ def _arm(arm: str, seeds: list[SeedSummary]) -> ArmSummary:
         arm=arm,
         seeds=seeds,
         reached_count=sum(seed.reached is not None for seed in seeds),
-        reached_median=None if math.isinf(median) else median,
+        reached_median=None if math.isinf(median) else float(median),
         kept_share_least=min(kept, default=None),
     )

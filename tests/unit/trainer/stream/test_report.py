@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from reef_release.errors import SettingsError
 from tests.unit.trainer.stream.test_summary import evaluation, sessions
 from trainer.stream.records import RecordFile
-from trainer.stream.report import read_rows, write_page
+from trainer.stream.report import read_study, write_page
 
 STUDY = {"sessions": 4, "trainer": {"training": {"epochs": 8}}}
 
@@ -44,16 +44,29 @@ def test_the_page_has_a_line_per_seed_a_picture_and_what_differs_elsewhere(tmp_p
     (place / "facts-1.json").write_text(json.dumps(facts))
     other = {"trainer": {"training": {"epochs": 2}}, "flip_votes": 0.2}
     rows(tmp_path, "a-worse-judge", "update", "..##", **other)
+    for each in tmp_path.rglob("*.jsonl"):
+        os.utime(each, (0, 1_767_312_000))
     page = tmp_path / "docs" / "study.md"
-    write_page(tmp_path, page, datetime(2026, 1, 2))
+    write_page(tmp_path, page)
     text = page.read_text("utf-8")
-    assert "Measured on 2026-01-02" in text
-    assert "| 1 | never |  | 4 | `.#/##` | 0.80 → 0.76 | 1 promoted, 2 failed | 61 |" in text
-    assert "| update | 1 | 1 | 4 | 0.950 | 0.950 |" in text
-    assert "| homework | nothing | update | 1 | 1 | 4 | 0.950 | 1.0 |" in text
+    assert "Measured until 2026-01-02" in text
+    assert (
+        "| 1 | never |  | 4 | `.#/##` | 0.80 → 0.76 | 0.950 | 1 promoted, 2 failed | 61 |" in text
+    )
+    assert "| update | 1 | 1 (0.21 to 1.00) | 4 | 0.950 | 0.950 | 0 | 0.75 |" in text
     differs = "flip_votes 0.2; trainer.training.epochs 2"
-    assert f"| a-worse-judge | {differs} | update | 1 | 0 | never | 0.950 | 1.0 |" in text
+    other = f"| {differs} | update | 1 | 1: never | never | 0.950 | 0.950 | 0.50 | 1.0 | none |"
+    assert f"| a-worse-judge {other}" in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_made_from_its_figures_is_the_same(tmp_path: Path) -> None:
+    rows(tmp_path, "homework", "update", ".###")
+    first, second = tmp_path / "study.md", tmp_path / "again" / "study.md"
+    write_page(tmp_path, first)
+    write_page(first.with_suffix(".json"), second)
+    for suffix in (".md", ".json"):
+        assert first.with_suffix(suffix).read_bytes() == second.with_suffix(suffix).read_bytes()
 
 
 def test_without_rows_of_the_study_there_is_no_page(tmp_path: Path) -> None:
@@ -62,4 +75,4 @@ def test_without_rows_of_the_study_there_is_no_page(tmp_path: Path) -> None:
         write_page(tmp_path, tmp_path / "page.md")
     (tmp_path / "another" / "study.json").write_text("[]")
     with pytest.raises(SettingsError, match="no rows of a study"):
-        read_rows(tmp_path)
+        read_study(tmp_path)
