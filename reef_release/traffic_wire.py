@@ -13,6 +13,7 @@ from reef_release.domain.reasons import Reason
 
 __all__ = [
     "BatchAssignment",
+    "BatchClaim",
     "BatchReturn",
     "BatchSampleView",
     "CallError",
@@ -286,6 +287,13 @@ class BatchAssignment(_View, frozen=True, kw_only=True):
     lease_id: str
     lease_s: float
     samples: list[BatchSampleView]
+
+
+class BatchClaim(_Request, frozen=True, kw_only=True):
+    """A trainer asks under its own name for a batch of the channel that it trains."""
+
+    worker: str
+    channel: str = "stable"
 
 
 class BatchReturn(_Request, frozen=True, kw_only=True):

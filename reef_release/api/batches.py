@@ -15,19 +15,21 @@ from reef_release.errors import Conflict
 from reef_release.ids import uuid7
 from reef_release.log import Appended
 from reef_release.tokens import Principal
-from reef_release.traffic_wire import BatchAssignment
+from reef_release.traffic_wire import BatchAssignment, BatchClaim
 
 __all__ = ["claim_batch", "give_back", "renew_batch"]
 
 
 async def claim_batch(
-    service: Service, actor: str, scenario: Scenario, worker: str
+    service: Service, actor: str, scenario: Scenario, claim: BatchClaim
 ) -> BatchAssignment | None:
-    """The batch that was formed first of those that nobody has; None if there is none."""
+    """The batch that was formed first of the channel's that nobody has; None if there is none."""
     traffic = scenario.traffic
     for batch_id in list(traffic.open_batches):
         batch = traffic.batches[batch_id]
         formed = batch.formed
+        if formed.channel != claim.channel:
+            continue
         lag = release_lag(scenario, formed.channel, formed.release_id)
         if batch.lease_id is not None or lag is None or lag > service.settings.batch_max_lag:
             continue
@@ -36,7 +38,7 @@ async def claim_batch(
         assignment = await _assignment(service, scenario, batch, lease_id)
         try:
             if assignment is not None:
-                await _claim(service, actor, scenario, batch_id, lease_id, worker)
+                await _claim(service, actor, scenario, batch_id, lease_id, claim.worker)
                 return assignment
             # A body was erased or damaged since: the others go into another batch.
             await service.commands.append(

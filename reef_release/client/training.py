@@ -34,14 +34,16 @@ class Training:
     def __init__(self, http: Transport) -> None:
         self._http = http
 
-    def claim(self, scenario: str, worker: str) -> traffic_wire.BatchAssignment | None:
-        """A batch to train on; None when there is none now."""
+    def claim(
+        self, scenario: str, worker: str, channel: str = "stable"
+    ) -> traffic_wire.BatchAssignment | None:
+        """A batch of the channel to train on; None when there is none now."""
         answer = self._http.call(
             "POST",
             scenario_path(scenario, "batches", "claim"),
             limit_bytes=_BATCH_BYTES,
             headers=JSON,
-            body=msgspec.json.encode(wire.ClaimRequest(worker=worker)),
+            body=msgspec.json.encode(traffic_wire.BatchClaim(worker=worker, channel=channel)),
         )
         if answer.status == 204:
             return None

@@ -190,15 +190,11 @@ class TrainWorker:
             self._desk.give_back_lost()
             self._knows_claims = True
         # If this process ends between the claim and the note of it, the next gives the batch back.
-        batch = self._desk.client.training.claim(scenario, self._desk.worker)
+        batch = self._desk.client.training.claim(
+            scenario, self._desk.worker, self._desk.config.channel
+        )
         if batch is None:
             return False
-        if batch.channel != self._desk.config.channel:
-            self._desk.give_back(batch.batch_id, batch.lease_id)
-            raise Refused(
-                f"The batch {batch.batch_id} is of the channel {batch.channel}.",
-                next_step="Start a trainer for that channel too; batches are handed out in order.",
-            )
         self._desk.directory.keep_batch(batch)
         job = new_job(
             batch,

@@ -20,9 +20,9 @@ from reef_release.domain.traffic.batch_records import Batch, Line
 from reef_release.domain.traffic.lines import line_end
 from reef_release.errors import BadRequest, NotFound
 from reef_release.tokens import Principal, TokenRole
-from reef_release.traffic_wire import BatchAssignment, BatchReturn
+from reef_release.traffic_wire import BatchAssignment, BatchClaim, BatchReturn
 from reef_release.training_wire import BatchesView, BatchView, LineView, TrainingRequest
-from reef_release.wire import ClaimRequest, WrittenView
+from reef_release.wire import WrittenView
 
 __all__ = ["BatchController", "show_line"]
 
@@ -47,15 +47,15 @@ class BatchController(Controller):
         self,
         request: Request[Principal, Any, Any],
         scenario: FromPath[str],
-        data: JSONBody[ClaimRequest],
+        data: JSONBody[BatchClaim],
         service: NamedDependency[Service],
     ) -> Response[BatchAssignment | None]:
-        """A batch of the release served, with its samples; 204 when there is none now.
+        """A batch of the release that the channel serves, with its samples; 204 when there is none.
 
         The lease stands in the log, so it outlives the service; renew it while working.
         """
         found = service.scenario(scenario)
-        assignment = await claim_batch(service, request.user.name, found, data.worker)
+        assignment = await claim_batch(service, request.user.name, found, data)
         if assignment is None:
             return Response(None, status_code=HTTP_204_NO_CONTENT)
         return Response(assignment)

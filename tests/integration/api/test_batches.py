@@ -156,6 +156,22 @@ async def test_a_batch_given_back_is_claimed_again_and_nothing_is_lost(small: St
     assert problem.value.status == 409
 
 
+async def test_a_trainer_is_given_batches_of_its_channel_alone(small: Story) -> None:
+    beta = (await small.submit(channel="beta"))["candidate_id"]
+    await small.gate()
+    await small.sign(beta)
+    await small.promoted(beta)
+    stable = [await judged_turn(small), await judged_turn(small)]
+    other = [await judged_turn(small, release_id=beta) for _ in range(2)]
+    batch = await until(lambda: claim_batch(small, channel="beta"))
+    assert (batch["channel"], batch["release_id"]) == ("beta", beta)
+    assert [each["turn_id"] for each in batch["samples"]] == other
+    assert await claim_batch(small, channel="beta") is None
+    assert await claim_batch(small, channel="gamma") is None
+    batch = await until(lambda: claim_batch(small))
+    assert [each["turn_id"] for each in batch["samples"]] == stable
+
+
 async def test_a_claim_that_lapses_is_released_with_an_event(site: Site) -> None:
     async with open_story(site, batch_size=1, lease_s=1) as story:
         await story.create_scenario()

@@ -156,6 +156,6 @@ async def judged_turn(story: Story, *, score: int = -1, hint: str = HINT, **call
     return receipt
 
 
-async def claim_batch(story: Story, worker: str = "trainer-1") -> Any:
+async def claim_batch(story: Story, worker: str = "trainer-1", **fields: Any) -> Any:
     """A batch to train on, or None."""
-    return await story.post("train", story.path("batches", "claim"), {"worker": worker})
+    return await story.post("train", story.path("batches", "claim"), {"worker": worker, **fields})

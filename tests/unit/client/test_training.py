@@ -64,8 +64,9 @@ def test_each_method_asks_for_its_route(call: Any, method: str, target: str) -> 
 
 
 def test_no_batch_to_claim_is_none() -> None:
-    client, _ = answering(httpx.Response(204))
-    assert client.training.claim("s", "w") is None
+    client, requests = answering(httpx.Response(204))
+    assert client.training.claim("s", "w", "beta") is None
+    assert json.loads(requests[0].content) == {"worker": "w", "channel": "beta"}
 
 
 @pytest.mark.parametrize(("data", "name"), EVENTS, ids=[name for _, name in EVENTS])

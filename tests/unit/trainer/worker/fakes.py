@@ -64,11 +64,13 @@ class FakeClient:
     def training(self) -> FakeClient:
         return self
 
-    def claim(self, scenario: str, worker: str) -> BatchAssignment | None:
+    def claim(self, scenario: str, worker: str, channel: str = "stable") -> BatchAssignment | None:
         traffic = self.world.scenario.traffic
         for batch_id in traffic.open_batches:
             batch = traffic.batches[batch_id]
             if batch.lease_id is not None or batch.formed.release_id != self.world.serving:
+                continue
+            if batch.formed.channel != channel:
                 continue
             self.leases += 1
             lease_id = f"lease-{self.leases}"
