@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 import torch
+from safetensors import SafetensorError
 from transformers import set_seed
 
 from reef_release.errors import BadRequest, SettingsError
@@ -25,6 +26,7 @@ from reef_release.traffic_wire import BatchAssignment
 from trainer.engines.transformers_engine import TransformersEngine
 from trainer.engines.weights import ModelFiles
 from trainer.learning import ranks
+from trainer.learning.drift import drift
 from trainer.learning.optimizer import (
     AdamState,
     gather_state,
@@ -58,7 +60,10 @@ _REPORT = "training.json"
 
 
 class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One optimizer step. Its metrics are of the weights before it, but for `update_norm`."""
+    """One optimizer step. Its metrics are of the weights before it, but for `update_norm`.
+
+    Those of the samples, which are the same at each step, are among them.
+    """
 
     step: int
     """From 1 within the batch."""
@@ -70,7 +75,8 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepRecord, ...]
     skipped: tuple[Skipped, ...]
     batch: dict[str, float]
-    """Of the samples: `samples`, `reply_tokens`, `truncated`, `mean_score`, `drift`."""
+    """Of the samples: `samples`, `reply_tokens`, `truncated`, `mean_score`, `drift`,
+    `drift_share`."""
 
 
 class Trained(_Report, frozen=True, kw_only=True, tag="trained"):
@@ -122,16 +128,17 @@ def run_batch(
     partial = out.with_name(out.name + ".partial")
     ranks.first(lambda: shutil.rmtree(partial, ignore_errors=True))
     steps: list[StepRecord] = []
+    found: dict[str, float] = {}
 
     def record(step: int, metrics: dict[str, float]) -> None:
-        steps.append(StepRecord(step=step, epoch=step, metrics=metrics))
+        steps.append(StepRecord(step=step, epoch=step, metrics=found | metrics))
         if on_step is not None or ranks.count() > 1:
             ranks.first(lambda: None if on_step is None else on_step(steps[-1]))
 
     with _deterministic(settings.threads, seed):
         given = ranks.together(lambda: _read(batch, weights, origin, state, settings))
         model, samples = given.model, given.samples
-        found = summary(samples)
+        found.update(summary(samples))
 
         def stopped(reason: StopReason, detail: str) -> Stopped:
             return Stopped(
@@ -153,7 +160,7 @@ def run_batch(
         try:
             check(found, settings.bounds)
             if serving is not None:
-                found["drift"] = _drift(samples, serving, origin, settings)
+                found.update(_drift(samples, serving, origin, settings))
                 check(found, settings.bounds)
             with ranks.together(_scratch) as scratch:
                 share = -(-len(samples) // ranks.count())
@@ -165,15 +172,18 @@ def run_batch(
                     settings=settings,
                     config=sdpo_config(settings, share, Path(scratch), seed),
                     optimizer=optimizer,
-                    measures_drift=serving is None,
+                    on_drift=found.update if serving is None else None,
                     on_begin=begin,
                     on_step=record,
                 )
                 trainer.train()
             after = trainer.measure()
-            check(after, settings.bounds)
         except StepStopped as stop:
             return stopped(stop.reason, stop.detail)
+        try:
+            check(after, settings.bounds)
+        except StepStopped as stop:
+            return stopped(stop.reason, f"after the last step, {stop.detail}")
         tensors = trainer.accelerator.get_state_dict(trainer.model_wrapped)
         kept = gather_state(
             optimizer,
@@ -182,16 +192,20 @@ def run_batch(
         )
 
         def write() -> Trained:
-            if settings.lora is None:
-                write_full(tensors, origin, partial / WEIGHTS)
-            else:
-                write_adapter(model, tensors, origin, partial / WEIGHTS)
-            write_state(partial / STATE, kept, weight_digests(partial / WEIGHTS))
+            try:
+                if settings.lora is None:
+                    write_full(tensors, origin, partial / WEIGHTS)
+                else:
+                    write_adapter(model, tensors, origin, partial / WEIGHTS)
+                write_state(partial / STATE, kept, weight_digests(partial / WEIGHTS))
+            except SafetensorError as error:
+                # It is all that safetensors says of a full disk.
+                raise OSError(f"{partial} cannot be written: {error}") from error
             outcome = Trained(
                 weights_id=release_id(partial / WEIGHTS),
                 steps=tuple(steps),
                 skipped=tuple(given.skipped),
-                batch=found | trainer.drift,
+                batch=found,
                 after=after,
             )
             document = msgspec.json.format(msgspec.json.encode(outcome)) + b"\n"
@@ -252,22 +266,15 @@ def _fitting(model: Any, tokenizer: Any) -> Model:
 
 def _drift(
     samples: Sequence[Sample], serving: Path, origin: Path, settings: TrainingSettings
-) -> float:
-    """Mean absolute difference of the recorded log-probabilities from the release's own."""
+) -> dict[str, float]:
+    """How far the recorded log-probabilities are from those of the release that sampled."""
     engine = TransformersEngine(threads=settings.threads)
     below = None if settings.lora is None or serving == origin else ModelFiles(directory=origin)
     engine.load(serving, foundation=below)
-    moved = [
-        abs(found - recorded)
+    return drift(
+        (engine.score(each.prompt_ids, each.token_ids, each.temperature), each.logprobs)
         for each in samples[ranks.index() :: ranks.count()]
-        for found, recorded in zip(
-            engine.score(each.prompt_ids, each.token_ids, each.temperature),
-            each.logprobs,
-            strict=True,
-        )
-    ]
-    moved = ranks.gathered(moved)
-    return sum(moved) / len(moved)
+    )
 
 
 @torch.no_grad()

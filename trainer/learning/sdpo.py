@@ -1,7 +1,8 @@
 """TRL's SDPO trainer as it is used here: its configuration, and a callback that watches its steps.
 
 What always holds: every setting of ours that TRL follows reaches it, whatever a launcher was told;
-micro-batches are of one size, so that the mean over them is the mean over places; TRL reports to
+micro-batches are of one size, the last ones filled up, so that the mean over them is the mean over
+places; TRL reports to
 nobody; the metrics that are looked at are those of all processes, so that all stop at once.
 """
 
@@ -35,11 +36,13 @@ _NAN = float("nan")
 
 
 def sdpo_config(settings: TrainingSettings, count: int, scratch: Path, seed: int) -> SDPOConfig:
-    """TRL's configuration for `count` places of this process; it may write to `scratch`."""
+    """TRL's configuration for `count` samples of this process; it may write to `scratch`.
+
+    As few micro-batches as `settings.micro_batch` allows, all of the same size: their places are
+    `count` or a few more, which fillers take.
+    """
     terms = settings.terms
-    micro = max(
-        size for size in range(1, count + 1) if not count % size and size <= settings.micro_batch
-    )
+    parts = -(-count // settings.micro_batch)
     both = terms.policy_weight + terms.distillation_weight
     # Else the launcher's own wish would count where ours is float32.
     with patch_environment(ACCELERATE_MIXED_PRECISION="no"):
@@ -52,8 +55,8 @@ def sdpo_config(settings: TrainingSettings, count: int, scratch: Path, seed: int
             learning_rate=settings.adam.learning_rate,
             lr_scheduler_type="constant",
             max_grad_norm=settings.adam.max_grad_norm,
-            per_device_train_batch_size=micro,
-            gradient_accumulation_steps=count // micro,
+            per_device_train_batch_size=-(-count // parts),
+            gradient_accumulation_steps=parts,
             num_generations=1,
             num_iterations=settings.epochs,
             max_steps=settings.epochs,
@@ -126,5 +129,6 @@ class StepWatch(TrainerCallback):
             }
         )
         metrics["update_norm"] = self._update_norm
-        check(metrics, self._settings.bounds)
+        # First, so that a step beyond a bound is told of as well.
         self._on_step(int(state.global_step), metrics)
+        check(metrics, self._settings.bounds)

@@ -18,6 +18,7 @@ __all__ = [
     "AdamSettings",
     "HintRendering",
     "LoraSettings",
+    "Objective",
     "Precision",
     "TrainingSettings",
     "read_settings",

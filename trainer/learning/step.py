@@ -20,6 +20,7 @@ from torch import Tensor
 from transformers import PrinterCallback
 
 from trainer.learning import ranks
+from trainer.learning.drift import drift
 from trainer.learning.samples import Sample, places
 from trainer.learning.sdpo import Metrics, SDPOConfig, SDPOTrainer, StepWatch, mean_of_all
 from trainer.learning.settings import TrainingSettings
@@ -37,7 +38,8 @@ __all__ = ["RecordedTurnsTrainer"]
 class RecordedTurnsTrainer(SDPOTrainer):
     """One batch, `settings.epochs` optimizer steps.
 
-    `on_begin` gets the model when it is placed, before the first step.
+    `on_begin` gets the model when it is placed, before the first step; `on_drift` what `drift`
+    finds of these weights, where they are those that sampled.
     """
 
     def __init__(
@@ -50,15 +52,15 @@ class RecordedTurnsTrainer(SDPOTrainer):
         settings: TrainingSettings,
         config: SDPOConfig,
         optimizer: torch.optim.AdamW,
-        measures_drift: bool,
+        on_drift: Callable[[Metrics], None] | None,
         on_begin: Callable[[Any], None],
         on_step: Callable[[int, Metrics], None],
     ) -> None:
         self._origin = origin
         self._settings = settings
-        self._measures_drift = measures_drift
-        self.drift: Metrics = {}
-        self._places = places(samples, ranks.count())
+        self._on_drift = on_drift
+        share = config.per_device_train_batch_size * config.gradient_accumulation_steps
+        self._places = places(samples, share * ranks.count())
         # Of a mean over places, to one over samples: fillers count there, and not here.
         self._scale = len(self._places) / len(samples)
         with quiet_transformers(), _quiet_trl():
@@ -115,12 +117,13 @@ class RecordedTurnsTrainer(SDPOTrainer):
             batch["teacher_attention_mask"] = torch.cat(
                 [mask.to(device), batch["completion_mask"]], 1
             )
-        if self._measures_drift:
-            mask = batch["completion_mask"].bool()
-            moved = (batch["old_per_token_logps"] - batch["base_logprobs"]).abs()[mask]
-            found = ranks.gathered([(float(moved.sum()), int(mask.sum()))])
-            self.drift = {"drift": sum(each for each, _ in found) / sum(n for _, n in found)}
-            check(self.drift, self._settings.bounds)
+        if self._on_drift is not None:
+            counted = batch["completion_mask"].bool()
+            names = ("old_per_token_logps", "base_logprobs")
+            rows = zip(*(batch[name] for name in names), counted, strict=True)
+            found = drift((here[mask].tolist(), there[mask].tolist()) for here, there, mask in rows)
+            self._on_drift(found)
+            check(found, self._settings.bounds)
         return batch
 
     def _fixed(
@@ -181,7 +184,7 @@ class RecordedTurnsTrainer(SDPOTrainer):
             loss: Tensor = super().compute_loss(  # type: ignore[no-untyped-call]
                 model, inputs, return_outputs, num_items_in_batch
             )
-            # TRL blends by shares; ours are weights.
+            # TRL blends by shares; ours are weights. (Its figures of its terms count fillers, too.)
             return loss * (terms.policy_weight + terms.distillation_weight) * self._scale
         logits, tokens = self._tokens(model, inputs)
         found = two_term_loss(tokens, self._settings.terms)

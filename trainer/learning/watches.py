@@ -38,8 +38,13 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     truncated: float | None = 0.5
     """The share of replies that were cut before their end."""
     drift: float | None = 0.3
-    """Mean absolute difference of log-probabilities, recorded by the server against computed
-    here with the same weights: beyond it, the two do not run the same model."""
+    """Between the log-probabilities of the sampled tokens as the server recorded them and as they
+    are here with the same weights at the same temperature: the mean absolute difference per token
+    of the sample where it is largest. Beyond it, the two do not run the same model."""
+    drift_share: float | None = 0.1
+    """The sum of those differences over all samples, as a share of the sum of the recorded
+    log-probabilities. Of a model that is mostly sure, the differences are small whatever is
+    wrong; this also finds another temperature."""
     update_norm: float | None = 0.1
     """Length of one step's change, relative to the length of what is trained."""
 
@@ -64,6 +69,7 @@ _WATCHED: tuple[tuple[str, str, StopReason, bool], ...] = (
     ("reply_tokens", "reply_tokens_high", "reply-length", True),
     ("truncated", "truncated", "truncation", True),
     ("drift", "drift", "drift", True),
+    ("drift_share", "drift_share", "drift", True),
     ("entropy", "entropy_low", "entropy", False),
     ("entropy", "entropy_high", "entropy", True),
     ("kl_base", "kl_base", "kl", True),

@@ -96,7 +96,6 @@ def two_term_loss(tokens: Tokens, settings: ObjectiveSettings) -> Loss:
             tokens.origin_logprobs,
             tokens.mask,
             settings.penalty,
-            bound=settings.log_ratio_clamp,
         )
         penalty = aggregate(per_token, tokens.mask)
         total = total + settings.penalty_weight * penalty

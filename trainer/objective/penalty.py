@@ -26,17 +26,23 @@ def kl_estimate(
     mask: Tensor,
     kind: Literal["k1", "k2", "k3"],
     *,
-    bound: float,
+    bound: float | None = None,
 ) -> Tensor:
     """The estimate per token, [B, T], in nats; 0 where masked.
 
     `logprobs` (policy) and `reference_logprobs` are [B, T], in nats, of the sampled tokens;
-    `mask` is boolean, [B, T]. log r is clamped to plus and minus `bound`. No gradient flows to
-    the reference.
+    `mask` is boolean, [B, T]. No gradient flows to the reference.
+
+    Without a `bound` these are the estimators to the letter, which is what a loss is made of: to
+    clamp log r would end the gradient just where the policy is furthest away. (Only k3 can
+    overflow, beyond 88 nats, and what is not finite stops the step.) A watch gives a `bound`, to
+    which log r is clamped on both sides, so that what it compares is always a number.
     """
     current = torch.where(mask, logprobs, 0.0)
     reference = torch.where(mask, reference_logprobs.detach(), 0.0)
-    log_r = (reference - current).clamp(-bound, bound)
+    log_r = reference - current
+    if bound is not None:
+        log_r = log_r.clamp(-bound, bound)
     if kind == "k1":
         estimate = -log_r
     elif kind == "k2":

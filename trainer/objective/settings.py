@@ -44,7 +44,8 @@ class ObjectiveSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     clip_high: float = 0.28
     """A ratio above 1 + clip_high gains nothing more."""
     log_ratio_clamp: float = 20.0
-    """Log-ratios are clamped to plus and minus this, in nats, before they are exponentiated."""
+    """In both terms, log-ratios to the weights before the first step are clamped to plus and
+    minus this, in nats, before they are exponentiated. The penalty is not clamped."""
     top_k: int = 4
     """K: how many candidates of a distribution the distillation looks at."""
     hint_choice: HintChoice = "sequence_optimal"

@@ -89,15 +89,17 @@ def test_batches_are_prepared_once_and_kept_for_all_epochs() -> None:
     assert "steps_per_generation * self.num_iterations" in source
 
 
-@pytest.mark.parametrize(("count", "micro"), [(16, 16), (15, 5), (13, 1), (8, 4)])
-def test_micro_batches_are_of_one_size_so_that_their_mean_is_that_of_the_batch(
-    count: int, micro: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("count", "limit", "size", "parts"),
+    [(16, 16, 16, 1), (4, 16, 4, 1), (32, 16, 16, 2), (17, 16, 9, 2), (31, 8, 8, 4), (7, 1, 1, 7)],
+)
+def test_micro_batches_are_of_one_size_and_as_few_as_the_limit_allows(
+    count: int, limit: int, size: int, parts: int, tmp_path: Path
 ) -> None:
-    limit = 16 if count == 16 else 5
     config = sdpo_config(TrainingSettings(micro_batch=limit), count, tmp_path, seed=0)
-    assert config.per_device_train_batch_size == micro
-    assert config.gradient_accumulation_steps * micro == count
-    assert config.generation_batch_size == count
+    assert config.per_device_train_batch_size == size
+    assert config.gradient_accumulation_steps == parts
+    assert config.generation_batch_size == size * parts
 
 
 def test_every_setting_that_trl_follows_reaches_it(tmp_path: Path) -> None:

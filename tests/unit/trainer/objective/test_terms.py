@@ -140,9 +140,26 @@ def test_the_candidates_are_the_policys_the_teachers_or_those_of_both() -> None:
 def test_the_penalty_is_schulmans_estimator(kind: Literal["k1", "k2", "k3"]) -> None:
     new, origin = double(-1.0, -0.1, -3.0), double(-2.0, -0.1, -0.2)
     mask = torch.tensor([True, True, False])
-    found = kl_estimate(new, origin, mask, kind, bound=20.0)
+    found = kl_estimate(new, origin, mask, kind)
     wanted = [reference.estimate(kind, -1.0, -2.0), reference.estimate(kind, -0.1, -0.1), 0.0]
     assert found.tolist() == pytest.approx(wanted, abs=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
+@pytest.mark.parametrize(("now", "then"), [(-0.1, -40.1), (-40.1, -0.1)])
+def test_the_penalty_is_exact_and_pulls_however_far_the_policy_has_gone(
+    kind: Literal["k1", "k2", "k3"], now: float, then: float
+) -> None:
+    new = double(now).requires_grad_()
+    mask = torch.tensor([True])
+    found = kl_estimate(new, double(then), mask, kind)
+    assert found.item() == pytest.approx(reference.estimate(kind, now, then), rel=1e-12)
+    found.backward()  # type: ignore[no-untyped-call]
+    assert new.grad is not None
+    assert new.grad.abs().item() > 0.5
+    # A watch compares a number that is never infinite.
+    bounded = kl_estimate(double(-900.0), double(-0.1), mask, kind, bound=20.0)
+    assert bounded.isfinite().all()
 
 
 def test_the_coarse_divergence_lumps_all_other_tokens_into_one() -> None:
