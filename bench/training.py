@@ -10,7 +10,8 @@ turns, and each repeat begins with the other one, so that what else the machine 
 `first` is the first step with all that is done once per batch (loading; the old policy's numbers,
 and the teacher's for every hint); `step` is the median of the later ones; `peak` is the largest
 resident size, and `grown` how much of it came after the imports. `two-term` is this project's
-objective, `trl` TRL's loss, policy term and reverse KL, in the same trainer. One thread.
+objective, `trl` TRL's loss, policy term and reverse KL, in the same trainer. One thread, and its
+seconds on the CPU, which are those of the clock where nothing else runs.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _measure(repeats: int, *, short: bool) -> dict[tuple[str, str], list[dict[st
 
 def _table(found: dict[tuple[str, str], list[dict[str, float]]]) -> Iterator[str]:
     """Medians over the repeats, and of each repeat's own ratio, with the least and the most."""
-    yield "| model | objective | first, s | step, s | peak, MB | grown, MB |"
+    yield "| model | objective | first, CPU s | step, CPU s | peak, MB | grown, MB |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for model in _MODELS:
         ours, theirs = (found[model, objective] for objective in _OBJECTIVES)
@@ -112,8 +113,9 @@ def _page(table: Sequence[str], count: int, steps: int, repeats: int, load: floa
         "docs/results/training.md`, which wrote this page, on "
         f"{os.cpu_count()} shared cores ({platform.machine()}, Python "
         f"{platform.python_version()}, {versions}); the load average was {load:.1f} when it "
-        f"began and {os.getloadavg()[0]:.1f} when it ended. Seconds on such a machine compare "
-        "within this page only; the ratios are what counts."
+        f"began and {os.getloadavg()[0]:.1f} when it ended. Seconds are of the CPU, of one thread, "
+        "so waiting for other work is not in them; what that does to caches and memory is. They "
+        "compare within this page only; the ratios are what counts."
     )
     yield ""
     yield (
@@ -176,7 +178,7 @@ def _row(model: str, objective: str, count: int, steps: int) -> dict[str, float]
         directory = ORIGIN if model == "tiny" else _wide(Path(name) / "wide")
         batch = _batch(count, directory, tiny=model == "tiny")
         before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        times = [time.perf_counter()]
+        times = [time.process_time()]
         outcome = run_batch(
             batch,
             weights=directory,
@@ -184,7 +186,7 @@ def _row(model: str, objective: str, count: int, steps: int) -> dict[str, float]
             out=Path(name) / "out",
             settings=settings,
             seed=0,
-            on_step=lambda _: times.append(time.perf_counter()),
+            on_step=lambda _: times.append(time.process_time()),
         )
     assert isinstance(outcome, Trained), outcome
     spans = [after - before for before, after in itertools.pairwise(times)]
