@@ -27,6 +27,7 @@ __all__ = [
     "RequestTimedOut",
     "SettingsError",
     "SignatureRejected",
+    "TooManyRequests",
     "Unauthorized",
     "Unavailable",
     "UpstreamTimedOut",
@@ -139,6 +140,12 @@ class QueueFull(Unavailable):
     """More appends wait than the queue holds."""
 
     problem, title = "queue-full", "Too many appends are waiting"
+
+
+class TooManyRequests(Unavailable):
+    """So much is not done in so short a time; `retry_after_s` in `extra` says when it is."""
+
+    problem, title, status = "too-many-requests", "Too many requests", 429
 
 
 class LogUnavailable(Unavailable):

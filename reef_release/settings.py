@@ -116,7 +116,19 @@ class Settings(BaseSettings):
     batch_max_lag: int = Field(
         default=0,
         ge=0,
-        description="How many releases behind the served one a batch may be; `train` takes only 0.",
+        description="How many releases behind the served one the sampler of a reply may be.",
+    )
+    sample_max_lines: int = Field(
+        default=3,
+        ge=1,
+        description="A turn that stood in so many lines of one release, none of which came to a "
+        "release, is not trained again.",
+    )
+    submissions_per_day: int = Field(
+        default=200,
+        ge=1,
+        description="Candidates that one train token may submit to a scenario in 24 hours; each "
+        "gate uses up the suite.",
     )
     sample_limit_tokens: int = Field(
         default=16_384, ge=1, description="Replies with more sampled tokens are not trained on."

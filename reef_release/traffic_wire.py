@@ -87,6 +87,10 @@ class InteractionRequest(_Request, frozen=True, kw_only=True):
         list[float | None] | None,
         _means("Of each sampled id its natural log-probability, at the temperature."),
     ] = None
+    mask: Annotated[
+        list[int] | None,
+        _means("For each sampled id 1, or 0: it is never trained on; left out: all 1."),
+    ] = None
     error: Annotated[
         CallError | None, _means("Why the call has no whole answer; such a call is never judged.")
     ] = None
@@ -257,7 +261,8 @@ class BatchSampleView(_View, frozen=True, kw_only=True):
     """One sample: the request and reply that are trained, the verdict, and the hints.
 
     `policy`, `distillation` and `hinted` say which terms of the objective it feeds. The
-    log-probabilities are those at `temperature` (null: 1.0).
+    log-probabilities are those at `temperature` (null: 1.0). Tokens of which `mask` is 0 feed none
+    (null: all are 1).
     """
 
     turn_id: str
@@ -268,6 +273,7 @@ class BatchSampleView(_View, frozen=True, kw_only=True):
     prompt_token_ids: list[int]
     token_ids: list[int]
     logprobs: list[float]
+    mask: list[int] | None = None
     temperature: float | None = None
     score: int
     hints: list[str]
@@ -278,7 +284,11 @@ class BatchSampleView(_View, frozen=True, kw_only=True):
 
 
 class BatchAssignment(_View, frozen=True, kw_only=True):
-    """A claimed batch with all that a training needs; renew the lease while working."""
+    """A claimed batch with all that a training needs; renew the lease while working.
+
+    `release_id` was served when it was formed; its samples are of `releases`, which may
+    lag behind; none named: all are of `release_id`.
+    """
 
     scenario: str
     batch_id: str
@@ -286,6 +296,7 @@ class BatchAssignment(_View, frozen=True, kw_only=True):
     release_id: str
     lease_id: str
     lease_s: float
+    releases: list[str] = []
     samples: list[BatchSampleView]
 
 

@@ -58,20 +58,25 @@ class StepData(_Request, frozen=True, kw_only=True):
 class CompletedData(_Request, frozen=True, kw_only=True):
     """The batch is trained in `steps` steps; `weights_id` is what the result would be submitted as.
 
-    `skipped` names samples that no step was made of, by their turn; `screening` says how the
-    result did on development tasks, and whether a candidate follows.
+    `metrics` are those of the result, on the batch; every one is a finite number. `skipped` names
+    samples that no step was made of, by their turn: without a step that is all of them.
+    `screening` says how the result did on development tasks, and whether a candidate follows.
     """
 
     batch_id: str
     line: str
     weights_id: str
     steps: int
+    metrics: dict[str, float | None] = {}
     skipped: list[SkippedSample] = []
     screening: Screening | None = None
 
 
 class FailedData(_Request, frozen=True, kw_only=True):
-    """The training was stopped; the batch may be tried again, unless it is quarantined."""
+    """The training was stopped; the batch may be tried again, unless it is quarantined.
+
+    Every reason but `error` is a watch's, and ends a line that has trained batches.
+    """
 
     batch_id: str
     line: str

@@ -107,6 +107,7 @@ class Trainer:
             **self._place(batch_id),
             "weights_id": self.weights(len(self.line.batches) + 1),
             "steps": attempt.steps if attempt else 0,
+            "metrics": {"kl_base": "0.001"},
             "skipped": [],
             "screening": None,
         }

@@ -11,6 +11,7 @@ from reef_release.api.training import held_batch
 from reef_release.domain import events as ev
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.batch_records import Batch
+from reef_release.domain.traffic.lines import teaching_reasons
 from reef_release.errors import Conflict
 from reef_release.ids import uuid7
 from reef_release.log import Appended
@@ -25,6 +26,8 @@ async def claim_batch(
 ) -> BatchAssignment | None:
     """The batch that was formed first of the channel's that nobody has; None if there is none."""
     traffic = scenario.traffic
+    if teaching_reasons(service.state, scenario, claim.channel):
+        return None
     for batch_id in list(traffic.open_batches):
         batch = traffic.batches[batch_id]
         formed = batch.formed
@@ -118,5 +121,6 @@ async def _assignment(
         release_id=formed.release_id,
         lease_id=lease_id,
         lease_s=float(int(service.settings.lease_s)),
+        releases=list(dict.fromkeys(sample.release_id for sample in formed.samples)),
         samples=found,
     )

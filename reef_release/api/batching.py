@@ -23,7 +23,7 @@ from reef_release.artifacts.blobs import BlobStore
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
 from reef_release.domain.state import Scenario
-from reef_release.domain.traffic.lines import abandoned_batches
+from reef_release.domain.traffic.lines import abandoned_batches, teaching_reasons
 from reef_release.domain.traffic.reasons import training_fault
 from reef_release.domain.traffic.records import Judged, Turn
 from reef_release.errors import ReefError
@@ -131,8 +131,8 @@ class Batching:
                 continue
             taken.add(target.turn_id)
             channel = self._channel(scenario, target)
-            if channel is None:
-                continue  # nothing is served yet
+            if channel is None or teaching_reasons(self._live.state, scenario, channel):
+                continue  # nothing is served yet, or what would teach is revoked
             samples = ready.setdefault(channel, [])
             samples.append(
                 ev.BatchSample(
@@ -166,8 +166,12 @@ class Batching:
             return "too-long"
         if target.used_by is not None or target.turn_id in taken:
             return "turn-used"
-        served = any(scenario.pointers.values())
-        return "stale" if served and self._channel(scenario, target) is None else None
+        channel = self._channel(scenario, target)
+        if channel is None:
+            return "stale" if any(scenario.pointers.values()) else None
+        lost = scenario.traffic.turns[turn_id].lost_lines
+        base = scenario.pointers[channel][-1].release_id
+        return "came-to-nothing" if lost.get(base, 0) >= self._settings.sample_max_lines else None
 
     async def _body_refusal(self, scenario: Scenario, turn_id: str, target: Turn) -> str | None:
         key = (scenario.name, turn_id, len(scenario.policies))

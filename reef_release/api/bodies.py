@@ -43,6 +43,7 @@ class InteractionBody(msgspec.Struct, frozen=True, kw_only=True):
     prompt_token_ids: list[int] | None = None
     token_ids: list[int] | None = None
     logprobs: list[float | None] | None = None
+    mask: list[int] | None = None
 
 
 _BODY = msgspec.json.Decoder(InteractionBody)

@@ -6,13 +6,11 @@ from collections.abc import Iterable
 
 from reef_release.artifacts.blobs import BlobStore
 from reef_release.domain.state import Scenario
-from reef_release.domain.suite import parse_suite
+from reef_release.domain.suite import holds_question, parse_suite, plain_text
 
 __all__ = ["GateTasks"]
 
 _SUITE_LIMIT_BYTES = 64 * 1024 * 1024
-_WITHIN_CHARACTERS = 24
-"""Shorter questions must be the whole text: "What is 2 + 2?" stands inside many others."""
 
 
 class GateTasks:
@@ -24,23 +22,15 @@ class GateTasks:
 
     async def overlap(self, scenario: Scenario, texts: Iterable[str]) -> bool:
         """Whether one of *texts* is a task's question, or contains a long one."""
-        given = [_plain(text) for text in texts]
+        given = [plain_text(text) for text in texts]
         for digest in dict.fromkeys(each.policy.suite for each in scenario.policies):
             questions = await self._of(digest)
-            for text in given:
-                if text in questions or any(
-                    len(question) >= _WITHIN_CHARACTERS and question in text
-                    for question in questions
-                ):
-                    return True
+            if any(holds_question(text, questions) for text in given):
+                return True
         return False
 
     async def _of(self, digest: str) -> frozenset[str]:
         if digest not in self._questions:
             suite = parse_suite(await self._blobs.read(digest, _SUITE_LIMIT_BYTES))
-            self._questions[digest] = frozenset(_plain(task.question) for task in suite.tasks)
+            self._questions[digest] = frozenset(plain_text(task.question) for task in suite.tasks)
         return self._questions[digest]
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()

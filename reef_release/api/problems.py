@@ -23,6 +23,7 @@ __all__ = [
     "PROBLEM_PREFIX",
     "PUBLIC",
     "READ_PROBLEMS",
+    "SUBMIT_PROBLEMS",
     "WRITE_PROBLEMS",
     "Problem",
     "problem_of",
@@ -90,6 +91,9 @@ READ_PROBLEMS = _described(400, 401, 403, 404, 503)
 WRITE_PROBLEMS = _described(400, 401, 403, 404, 408, 409, 413, 422, 503)
 """What a route that appends may answer."""
 
+SUBMIT_PROBLEMS = WRITE_PROBLEMS | _described(429)
+"""What the route for candidates may answer."""
+
 FORWARD_PROBLEMS = _described(400, 401, 403, 404, 408, 413, 502, 503, 504)
 """What a route that forwards may answer, besides the upstream's own errors."""
 
@@ -115,7 +119,7 @@ def problem_of(error: ReefError) -> ProblemDetailsException:
     """A raised error as a problem."""
     headers = {}
     if isinstance(error, Unavailable):
-        headers["Retry-After"] = _RETRY_AFTER_S
+        headers["Retry-After"] = str(error.extra.get("retry_after_s", _RETRY_AFTER_S))
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
     if error.status >= 500 and not isinstance(error, Unavailable):

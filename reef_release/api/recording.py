@@ -83,6 +83,7 @@ async def prepare(
             prompt_token_ids=request.prompt_token_ids,
             token_ids=request.token_ids,
             logprobs=request.logprobs,
+            mask=request.mask,
         )
     )
     if len(body) > BODY_LIMIT_BYTES:
@@ -113,7 +114,9 @@ async def prepare(
             **shared,
             finish_reason=request.finish_reason,
             token_count=None if request.token_ids is None else len(request.token_ids),
-            token_fault=token_fault(request.prompt_token_ids, request.token_ids, request.logprobs)
+            token_fault=token_fault(
+                request.prompt_token_ids, request.token_ids, request.logprobs, request.mask
+            )
             or fault,
         )
     return Prepared(request=request, event=event, body=body)

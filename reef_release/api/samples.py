@@ -64,6 +64,7 @@ async def _view(
         prompt_token_ids=body.prompt_token_ids or [],
         token_ids=body.token_ids or [],
         logprobs=[each for each in body.logprobs or [] if each is not None],
+        mask=body.mask,
         temperature=body.temperature,
         score=judged.score,
         hints=hints,

@@ -131,6 +131,7 @@ def _event(batch_id: str, request: TrainingRequest) -> TrainingEvent:
                 **place,
                 weights_id=data.weights_id,
                 steps=data.steps,
+                metrics={name: _figure(name, value) for name, value in data.metrics.items()},
                 skipped=data.skipped,
                 screening=data.screening,
             )

@@ -1,4 +1,4 @@
-"""The operator's levers: `rollback`, `hold`, `resume`, `revoke`."""
+"""The operator's levers: `rollback`, `hold`, `resume`, `revoke`, `restore`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command("hold")(hold)
     app.command("resume")(resume)
     app.command("revoke")(revoke)
+    app.command("restore")(restore)
 
 
 def rollback(
@@ -94,6 +95,19 @@ def revoke(
                 )
         else:
             raise typer.BadParameter("kind is candidate or release")
+
+
+def restore(
+    batch_id: Annotated[str, typer.Argument(help="A batch that trainers failed on.")],
+    scenario: ScenarioName,
+    reason: _Reason,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let the samples of a batch be trained again that are refused for what trainers did."""
+    with connect(url, token_file) as client:
+        _written(client.training.restore(scenario, batch_id, reason), as_json)
 
 
 def _written(view: WrittenView, as_json: bool) -> None:

@@ -30,7 +30,7 @@ _BY_STATUS: dict[int, type[ReefError]] = {
     409: errors.Conflict,
     413: errors.PayloadTooLarge,
     422: errors.Refused,
-    429: errors.Unavailable,
+    429: errors.TooManyRequests,
     502: errors.Unavailable,
     503: errors.Unavailable,
     504: errors.Unavailable,

@@ -59,6 +59,15 @@ class Training:
             scenario, batch_id, "release", traffic_wire.BatchReturn(lease_id=lease_id), again=False
         )
 
+    def restore(self, scenario: str, batch_id: str, reason: str) -> wire.WrittenView:
+        """Let the samples of a batch that trainers failed on be trained again; an operator's.
+
+        Raises `Conflict` when none of them is refused for that.
+        """
+        return self._post(
+            scenario, batch_id, "restore", wire.ReasonRequest(reason=reason), again=False
+        )
+
     def post(
         self, scenario: str, lease_id: str, data: training_wire.TrainingData
     ) -> wire.WrittenView:

@@ -138,7 +138,10 @@ def _candidate_submitted(
 ) -> None:
     scenario = state.scenarios[envelope.scenario]
     scenario.candidates[data.candidate_id] = Candidate(
-        submitted=data, submitted_position=envelope.position, actor=envelope.actor
+        submitted=data,
+        submitted_position=envelope.position,
+        submitted_at=envelope.recorded_at,
+        actor=envelope.actor,
     )
     name_candidate(scenario.traffic, data)
 

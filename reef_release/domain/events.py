@@ -51,6 +51,7 @@ from reef_release.domain.traffic.batch_events import (
     BatchClaimed,
     BatchFormed,
     BatchReleased,
+    BatchRestored,
     BatchSample,
 )
 from reef_release.domain.traffic.events import (
@@ -87,6 +88,7 @@ __all__ = [
     "BatchClaimed",
     "BatchFormed",
     "BatchReleased",
+    "BatchRestored",
     "BatchSample",
     "CandidateAdmitted",
     "CandidateRefused",
@@ -181,7 +183,9 @@ class Event(msgspec.Struct, frozen=True):
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
-_UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+_UPCASTERS: dict[tuple[str, int], Upcaster] = {
+    ("training.completed", 1): lambda data: {**data, "metrics": {}},
+}
 """(type, schema version) to the function that makes data of the next version from it."""
 
 _NAME = rb"[ !#-\[\]-~]*"

@@ -69,6 +69,7 @@ class Candidate:
 
     submitted: CandidateSubmitted
     submitted_position: int
+    submitted_at: str
     actor: str
     status: str = "submitted"
     admitted_position: int | None = None

@@ -13,7 +13,19 @@ import msgspec
 
 from reef_release.errors import BadRequest
 
-__all__ = ["Suite", "Task", "draw", "draw_seed", "parse_suite", "sampling_seed"]
+__all__ = [
+    "Suite",
+    "Task",
+    "draw",
+    "draw_seed",
+    "holds_question",
+    "parse_suite",
+    "plain_text",
+    "sampling_seed",
+]
+
+_WITHIN_CHARACTERS = 24
+"""Shorter questions must be the whole text: "What is 2 + 2?" stands inside many others."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +66,18 @@ def parse_suite(data: bytes) -> Suite:
     if not tasks:
         raise BadRequest("The suite has no task.")
     return Suite(tuple(tasks))
+
+
+def plain_text(text: str) -> str:
+    """A text as it is compared: neither case nor white space make another one of it."""
+    return " ".join(text.split()).casefold()
+
+
+def holds_question(text: str, questions: frozenset[str]) -> bool:
+    """Whether *text* is one of the questions or contains a long one; all of them plain."""
+    return text in questions or any(
+        len(question) >= _WITHIN_CHARACTERS and question in text for question in questions
+    )
 
 
 def draw_seed(*, checkpoint_root: bytes, candidate_id: str, policy_digest: str) -> bytes:

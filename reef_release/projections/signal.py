@@ -16,8 +16,7 @@ import msgspec
 from reef_release.domain import events as ev
 from reef_release.domain.events import Event
 from reef_release.domain.state import State
-from reef_release.domain.traffic.batch_events import DISSOLVED
-from reef_release.domain.traffic.reasons import training_fault
+from reef_release.domain.traffic.reasons import RESTORABLE, training_fault
 
 __all__ = ["Counts", "SignalHealth"]
 
@@ -61,6 +60,8 @@ class SignalHealth:
     def __init__(self) -> None:
         self._totals: dict[str, Counts] = {}
         self._hours: dict[str, dict[str, Counts]] = {}
+        self._restorable: dict[tuple[str, str], str] = {}
+        """By scenario and turn, the refusals that an operator may lift."""
 
     def total(self, scenario: str) -> Counts:
         """The counts of all calls."""
@@ -91,14 +92,16 @@ class SignalHealth:
             ):
                 for counts in self._of_turn(state, scenario, data.turn_id):
                     _count_about(counts, data)
+                if isinstance(data, ev.SampleRefused) and data.reason in RESTORABLE:
+                    self._restorable[scenario, data.turn_id] = data.reason
             case ev.BatchFormed():
                 self._batched(state, scenario, data.batch_id, 1)
-            case ev.BatchReleased() if data.reason in DISSOLVED:
-                self._batched(state, scenario, data.batch_id, -1)
-                self._completed(state, scenario, data.batch_id, -1)
-            case ev.TrainingFailed():
+            case ev.BatchReleased() | ev.TrainingFailed():
                 if state.scenarios[scenario].traffic.batches[data.batch_id].ended is not None:
                     self._batched(state, scenario, data.batch_id, -1)
+                    self._completed(state, scenario, data.batch_id, -1)
+            case ev.BatchRestored():
+                self._restored(state, scenario, data.batch_id)
             case ev.TrainingCompleted():
                 self._completed(state, scenario, data.batch_id, 1)
             case ev.ReleasePromoted():
@@ -118,6 +121,15 @@ class SignalHealth:
         for sample in state.scenarios[scenario].traffic.batches[batch_id].formed.samples:
             for counts in self._of_turn(state, scenario, sample.turn_id):
                 counts.batched += by
+
+    def _restored(self, state: State, scenario: str, batch_id: str) -> None:
+        """Take back the refusals of the batch's samples, of which the state knows no more."""
+        for sample in state.scenarios[scenario].traffic.batches[batch_id].formed.samples:
+            reason = self._restorable.pop((scenario, sample.turn_id), None)
+            if reason is not None:
+                for counts in self._of_turn(state, scenario, sample.turn_id):
+                    counts.refused[reason] -= 1
+                    counts.refused += Counter()  # without what counts nothing
 
     def _completed(self, state: State, scenario: str, batch_id: str, by: int) -> None:
         """Count the samples of a batch whose training is completed, if it is."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from reef_release.domain.reasons import Reason
-from reef_release.domain.state import Scenario
-from reef_release.domain.traffic.reasons import REFUSALS, training_fault
+from reef_release.domain.state import Scenario, State
+from reef_release.domain.traffic.lines import teaching_reasons
+from reef_release.domain.traffic.reasons import REFUSALS, RESTORABLE, training_fault
 from reef_release.projections.signal import Counts
 
 __all__ = ["signal_findings", "waiting_samples"]
@@ -17,6 +18,10 @@ _NEXT_STEPS = {
     " `release_id` with the interaction.",
 }
 _NEXT_STEP = "Compare the token data with the fields of an interaction at /schema."
+
+
+_NAMED = 3
+"""Batches that a finding names; each can be looked at by itself."""
 
 
 def waiting_samples(scenario: Scenario) -> tuple[int, int]:
@@ -33,7 +38,7 @@ def waiting_samples(scenario: Scenario) -> tuple[int, int]:
     return ready, len(traffic.samples) - ready
 
 
-def signal_findings(scenario: Scenario, total: Counts) -> list[Reason]:
+def signal_findings(state: State, scenario: Scenario, total: Counts) -> list[Reason]:
     """Sentences for people; none while all is well. *total* counts the scenario's calls."""
     found = []
     held = waiting_samples(scenario)[1]
@@ -55,6 +60,9 @@ def signal_findings(scenario: Scenario, total: Counts) -> list[Reason]:
                 "judge; it is trusted again when its known answers are right again.",
             )
         )
+    for channel in scenario.pointers:
+        found += _teaching(state, scenario, channel)
+    found += _failed(scenario, total)
     lost = total.untrainable.total()
     if lost and 2 * lost >= total.calls - total.failed - total.side:
         reason = total.untrainable.most_common(1)[0][0]
@@ -66,3 +74,30 @@ def signal_findings(scenario: Scenario, total: Counts) -> list[Reason]:
             )
         )
     return found
+
+
+def _teaching(state: State, scenario: Scenario, channel: str) -> list[Reason]:
+    reasons = teaching_reasons(state, scenario, channel)
+    if not reasons:
+        return []
+    message = (
+        f"Nothing is trained in the channel {channel}: {reasons[0].message}. Roll back from a "
+        "release that is revoked; when it is the first one, which teaches all others, create "
+        "another scenario on an origin that can be trusted."
+    )
+    return [Reason(code=reasons[0].code, message=message)]
+
+
+def _failed(scenario: Scenario, total: Counts) -> list[Reason]:
+    """What trainers did with the samples, which may be their own fault."""
+    refused = sum(total.refused[code] for code in RESTORABLE)
+    if not refused:
+        return []
+    traffic = scenario.traffic
+    batches = [batch_id for batch_id in reversed(traffic.batches) if traffic.restorable(batch_id)]
+    message = (
+        f"{refused} judged turns are trained no more, since trainers failed on them again and "
+        f"again, at last in the batches {', '.join(batches[:_NAMED])}. Look at the trainer; when "
+        "it was at fault, `reef-release restore BATCH` lets their samples be trained again."
+    )
+    return [Reason(code="trainers-failed", message=message)]

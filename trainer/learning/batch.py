@@ -114,9 +114,9 @@ def run_batch(
 
     `weights` is a model's directory, or with `settings.lora` an adapter's or the origin's;
     `origin` is the teacher's. `state` is Adam's from the batch before, written beside `weights`.
-    `serving` is the release that sampled the batch, where that is not `weights`: the drift is
-    measured against it. `on_step` is called after each step; what it raises ends the training. The
-    first process alone calls it.
+    `serving` is the release that the batch is of, where that is not `weights`: the drift is
+    measured against it, on the samples that are of it as well. `on_step` is called after each
+    step; what it raises ends the training. The first process alone calls it.
 
     `out` holds `weights/`, `state/` and `training.json` (the outcome). Raises `BadRequest`,
     `Refused` and `SettingsError` for what is no input; `OSError` when the disk is in the way, and
@@ -272,8 +272,9 @@ def _drift(
     below = None if settings.lora is None or serving == origin else ModelFiles(directory=origin)
     engine.load(serving, foundation=below)
     return drift(
-        (engine.score(each.prompt_ids, each.token_ids, each.temperature), each.logprobs)
+        each.beside(engine.score(each.prompt_ids, each.token_ids, each.temperature))
         for each in samples[ranks.index() :: ranks.count()]
+        if not each.lagging
     )
 
 

@@ -1,8 +1,8 @@
 """Recorded turns into samples that can be trained on, or the reason why not.
 
 What always holds: a sample's ids, log-probabilities and mask have one length and are finite; it
-comes from the batch's release; it is whole. What is wrong is refused, never cut, padded or
-mended.
+comes from a release that the batch names; it is whole. What is wrong is refused, never cut,
+padded or mended.
 """
 
 from __future__ import annotations
@@ -41,10 +41,24 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     teacher_prompts: tuple[tuple[int, ...], ...]
     """One per hint; the plain prompt alone when there is none."""
     hint_characters: tuple[int, ...]
+    mask: tuple[int, ...]
+    """1 for each token of the reply that is trained, 0 for the others."""
+    lagging: bool
+    """It comes from another release than the one served when the batch was formed.
+
+    The drift, which is measured against that one's weights, says nothing of it. All else is the
+    same: old log-probabilities are those of the weights before the first step.
+    """
     truncated: bool
     """The reply does not end with a token that ends replies."""
     filler: bool = False
     """All of its reply is masked: it adds nothing, and only takes a place."""
+
+    def beside(self, found: Sequence[float]) -> tuple[list[float], list[float]]:
+        """*found* for each token of the reply, and what was recorded, of what is trained."""
+        rows = zip(found, self.logprobs, self.mask, strict=True)
+        kept = [(here, there) for here, there, trained in rows if trained]
+        return [here for here, _ in kept], [there for _, there in kept]
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +103,7 @@ def load_samples(
     skipped: list[Skipped] = []
     for view in batch.samples:
         try:
-            samples.append(_load(view, batch.release_id, model, settings))
+            samples.append(_load(view, batch, model, settings))
         except _Refusal as refusal:
             skipped.append(
                 Skipped(turn_id=view.turn_id, reason=refusal.reason, detail=refusal.detail)
@@ -124,18 +138,21 @@ def summary(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _load(
-    view: BatchSampleView, release_id: str, model: Model, settings: TrainingSettings
+    view: BatchSampleView, batch: BatchAssignment, model: Model, settings: TrainingSettings
 ) -> Sample:
-    if view.release_id != release_id:
+    if view.release_id not in (batch.release_id, *batch.releases):
         raise _Refusal(
-            "foreign-release", f"sampled by {view.release_id}; the batch is of {release_id}"
+            "foreign-release", f"sampled by {view.release_id}; the batch is of {batch.release_id}"
         )
-    fault = token_fault(view.prompt_token_ids, view.token_ids, view.logprobs)
+    fault = token_fault(view.prompt_token_ids, view.token_ids, view.logprobs, view.mask)
     if fault is not None:
         raise _Refusal(fault, "the recorded token data cannot be trained on")
     for ids in (view.prompt_token_ids, view.token_ids):
         if max(ids) >= model.vocabulary:
             raise _Refusal("token-id-out-of-range", f"the model has {model.vocabulary} tokens")
+    mask = view.mask or [1] * len(view.token_ids)
+    if settings.objective == "trl" and 0 in mask:
+        raise _Refusal("masked", "the objective of TRL trains every token of a reply")
     temperature = 1.0 if view.temperature is None else view.temperature
     if not (math.isfinite(temperature) and temperature > 0):
         raise _Refusal("temperature", f"sampled at {temperature}: no distribution to learn from")
@@ -160,6 +177,8 @@ def _load(
         distilled=distilled,
         teacher_prompts=prompts,
         hint_characters=tuple(map(len, view.hints)) if view.hinted else (0,),
+        mask=tuple(mask),
+        lagging=view.release_id != batch.release_id,
         truncated=view.token_ids[-1] not in model.end_token_ids,
     )
 

@@ -118,7 +118,7 @@ class RecordedTurnsTrainer(SDPOTrainer):
                 [mask.to(device), batch["completion_mask"]], 1
             )
         if self._on_drift is not None:
-            counted = batch["completion_mask"].bool()
+            counted = batch["drift_mask"].bool()
             names = ("old_per_token_logps", "base_logprobs")
             rows = zip(*(batch[name] for name in names), counted, strict=True)
             found = drift((here[mask].tolist(), there[mask].tolist()) for here, there, mask in rows)
@@ -223,7 +223,7 @@ class RecordedTurnsTrainer(SDPOTrainer):
             old_candidate_logprobs=inputs["old_candidate_logprobs"],
             teacher_candidate_logprobs=inputs["teacher_candidate_logprobs"],
             counts=inputs["counts"],
-            mask=inputs["completion_mask"].bool(),
+            mask=inputs["trained_mask"].bool(),
             rewards=inputs["advantages"],
             distilled=inputs["self_distillation_mask"].bool(),
             origin_logprobs=inputs["origin_logprobs"],

@@ -37,19 +37,25 @@ def plain_tensors(samples: Sequence[Sample], padding: int) -> dict[str, Tensor]:
 
     B samples, P positions of prompts, T of replies: `prompt_ids`, `prompt_mask` [B, P];
     `completion_ids`, `completion_mask` [B, T]; `temperatures`, `advantages` [B];
-    `self_distillation_mask` [B]; `base_logprobs` [B, T], as recorded. A filler has no token that
-    counts.
+    `self_distillation_mask` [B]; `base_logprobs` [B, T], as recorded. Of the tokens of
+    `completion_mask` those of `trained_mask` [B, T] feed the terms, and those of `drift_mask`
+    [B, T] are of the release that the drift is measured against. A filler has no token that counts.
     """
     prompt_ids, prompt_mask = pad_left([each.prompt_ids for each in samples], padding)
     completion_ids, completion_mask = pad_right([each.token_ids for each in samples], padding)
     completion_mask[[each.filler for each in samples]] = 0
     width = completion_ids.shape[1]
+    masks = [list(each.mask) + [0] * (width - len(each.mask)) for each in samples]
+    trained_mask = completion_mask * torch.tensor(masks)
+    measured = torch.tensor([int(not each.lagging) for each in samples])
     recorded = [list(each.logprobs) + [0.0] * (width - len(each.logprobs)) for each in samples]
     return {
         "prompt_ids": prompt_ids,
         "prompt_mask": prompt_mask,
         "completion_ids": completion_ids,
         "completion_mask": completion_mask,
+        "trained_mask": trained_mask,
+        "drift_mask": trained_mask * measured.unsqueeze(1),
         "temperatures": torch.tensor([each.temperature for each in samples]),
         "advantages": torch.tensor([each.reward for each in samples]),
         "self_distillation_mask": torch.tensor([float(each.distilled) for each in samples]),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import math
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from litestar import Controller, Request, Response, get, post
@@ -11,14 +14,15 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from reef_release.api.access import commands, requires
-from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from reef_release.api.problems import READ_PROBLEMS, SUBMIT_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.views import candidate_view
 from reef_release.domain import events as ev
 from reef_release.domain.canonical import decimalise
 from reef_release.domain.reasons import Reason
+from reef_release.domain.state import Scenario
 from reef_release.domain.weights import candidate_id, digests_by_path
-from reef_release.errors import BadRequest, Conflict, Forbidden, NotFound, Refused
+from reef_release.errors import BadRequest, Conflict, Forbidden, NotFound, Refused, TooManyRequests
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import CandidateManifest, CandidatesView, CandidateView
 
@@ -29,6 +33,7 @@ _READERS = requires(
 )
 _ADMISSION_WAIT_S = 60.0
 _MAX_FILES = 1000
+_DAY = timedelta(days=1)
 _CHANNEL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
@@ -40,7 +45,7 @@ class CandidateController(Controller):
     @post(
         guards=[commands(TokenRole.TRAIN, TokenRole.OPERATE)],
         summary="Submit a candidate",
-        responses=WRITE_PROBLEMS,
+        responses=SUBMIT_PROBLEMS,
     )
     async def submit(
         self,
@@ -64,6 +69,8 @@ class CandidateController(Controller):
         submitted = await _submission(service, data)
         identity = submitted.candidate_id
         if identity not in found.candidates:
+            if request.user.role is TokenRole.TRAIN:
+                _check_rate(service, found, request.user.name)
             try:
                 await service.commands.append(request.user.name, scenario, submitted)
             except Conflict:
@@ -111,6 +118,24 @@ class CandidateController(Controller):
         if candidate is None:
             raise NotFound(f"There is no candidate {candidate_id!r} in {scenario!r}.")
         return candidate_view(service.state, found, candidate)
+
+
+def _check_rate(service: Service, scenario: Scenario, trainer: str) -> None:
+    """Raises `TooManyRequests`. The log counts, so that all services count alike."""
+    limit = service.settings.submissions_per_day
+    now = datetime.now(UTC)
+    latest = itertools.islice(
+        (each for each in reversed(scenario.candidates.values()) if each.actor == trainer), limit
+    )
+    moments = [datetime.fromisoformat(each.submitted_at) for each in latest]
+    if len(moments) < limit or moments[-1] + _DAY <= now:
+        return
+    raise TooManyRequests(
+        f"{trainer} has submitted {limit} candidates within 24 hours.",
+        next_step="Submit fewer: screen on development tasks first. The operator sets the bound "
+        "with REEF_SUBMISSIONS_PER_DAY.",
+        retry_after_s=math.ceil((moments[-1] + _DAY - now).total_seconds()),
+    )
 
 
 async def _submission(service: Service, manifest: CandidateManifest) -> ev.CandidateSubmitted:

@@ -215,6 +215,31 @@ class ScenarioController(Controller):
             ev.CandidateRevoked(candidate_id=candidate_id, reason=_given(data.reason)),
         )
 
+    @post(
+        "/batches/{batch_id:str}/restore",
+        guards=[_OPERATOR],
+        summary="Let the samples of a batch be trained again",
+        responses=WRITE_PROBLEMS,
+    )
+    async def restore_batch(
+        self,
+        request: Request_,
+        scenario: FromPath[str],
+        batch_id: FromPath[str],
+        data: JSONBody[ReasonRequest],
+        service: NamedDependency[Service],
+    ) -> WrittenView:
+        """Those that are refused as quarantined or as having come to nothing wait again.
+
+        For when a trainer was at fault, and not the samples.
+        """
+        return await _append(
+            service,
+            request,
+            scenario,
+            ev.BatchRestored(batch_id=batch_id, reason=_given(data.reason)),
+        )
+
 
 async def _append(
     service: Service, request: Request_, scenario: str, data: ev.EventData

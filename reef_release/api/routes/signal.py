@@ -69,7 +69,7 @@ async def show_signal(
             Reason(code=each.code, message=each.message, where=each.tag or "")
             for each in await service.correlating.findings(scenario)
         ]
-        + signal_findings(found, total)
+        + signal_findings(service.state, found, total)
         + spool_findings(service.spool),
     )
 

@@ -12,6 +12,7 @@ from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic import batch_events as be
 from reef_release.domain.traffic import training_events as te
 from reef_release.domain.traffic.batch_records import (
+    MAX_IDLE_CLAIMS,
     MAX_TRAINING_FAILURES,
     Attempt,
     Batch,
@@ -52,7 +53,6 @@ def _batch_claimed(
 ) -> None:
     batch = _batch(state, envelope, data)
     if batch.lease_id is None:
-        batch.claims += 1
         batch.actor = envelope.actor
     batch.lease_id = data.lease_id
     batch.worker = data.worker
@@ -67,10 +67,29 @@ def _batch_released(
     batch = traffic.batches[data.batch_id]
     if batch.trained is not None:
         # A line without one of its batches can come to nothing.
-        traffic.lines[batch.trained.line_id].given_up = True
+        line = traffic.lines[batch.trained.line_id]
+        line.given_up = True
+        for sample in batch.formed.samples:
+            lost = traffic.turns[sample.turn_id].lost_lines
+            lost[line.base] = lost.get(line.base, 0) + 1
     _free(traffic, batch)
     if data.reason in be.DISSOLVED:
         _dissolve(traffic, batch, data.reason)
+    else:
+        batch.idle_claims += 1
+        if batch.idle_claims >= MAX_IDLE_CLAIMS:
+            _quarantine(traffic, batch)
+
+
+def _batch_restored(
+    state: State, _checks: Checks, envelope: Envelope, data: be.BatchRestored
+) -> None:
+    traffic = _scenario(state, envelope).traffic
+    for turn in traffic.restorable(data.batch_id):
+        turn.quarantined = False
+        turn.lost_lines.clear()
+        turn.refused = None
+        traffic.samples[turn.turn_id] = None
 
 
 def _started(state: State, _checks: Checks, envelope: Envelope, data: te.TrainingStarted) -> None:
@@ -126,15 +145,24 @@ def _completed(
 def _failed(state: State, _checks: Checks, envelope: Envelope, data: te.TrainingFailed) -> None:
     traffic = _scenario(state, envelope).traffic
     batch = traffic.batches[data.batch_id]
-    batch.failures += 1
+    line = traffic.lines[data.line]
     _free(traffic, batch)
-    # Of a drift another try would find the same; and whatever fails again and again would be
-    # claimed again and again, before every batch that was formed later.
-    if data.reason == "drift" or batch.failures >= MAX_TRAINING_FAILURES:
-        _dissolve(traffic, batch, "quarantined")
-        for sample in batch.formed.samples:
-            traffic.turns[sample.turn_id].quarantined = True
+    if data.reason != "error" and line.batches:
+        # It stands at a bound. What the next batch would add is no better known than of this one.
+        line.given_up = True
+    else:
+        batch.failures += 1
+        # Else it would be claimed again and again, before every batch that was formed later.
+        if batch.failures >= MAX_TRAINING_FAILURES:
+            _quarantine(traffic, batch)
     _post(batch, envelope, data, 0)
+
+
+def _quarantine(traffic: Traffic, batch: Batch) -> None:
+    """No trainer can do anything with the batch."""
+    _dissolve(traffic, batch, "quarantined")
+    for sample in batch.formed.samples:
+        traffic.turns[sample.turn_id].quarantined = True
 
 
 def _free(traffic: Traffic, batch: Batch) -> None:
@@ -172,6 +200,7 @@ BATCH_EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], No
     be.BatchFormed: _batch_formed,
     be.BatchClaimed: _batch_claimed,
     be.BatchReleased: _batch_released,
+    be.BatchRestored: _batch_restored,
     te.TrainingStarted: _started,
     te.TrainingStep: _step,
     te.TrainingCompleted: _completed,

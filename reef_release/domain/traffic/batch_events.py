@@ -15,6 +15,7 @@ __all__ = [
     "BatchEnd",
     "BatchFormed",
     "BatchReleased",
+    "BatchRestored",
     "BatchSample",
 ]
 
@@ -56,7 +57,8 @@ class BatchReleased(EventData, frozen=True, kw_only=True):
 
     Dissolved are stale ones, those with an erased body, and those whose training came to nothing
     (abandoned, under the lease that they were trained under). The samples of a dissolved batch
-    are looked at again one by one; the others wait in it.
+    are looked at again one by one; the others wait in it. A batch that ten claims ended without
+    any training of it (expired or failed) is quarantined.
     """
 
     TYPE = "batch.released"
@@ -65,4 +67,21 @@ class BatchReleased(EventData, frozen=True, kw_only=True):
     reason: BatchEnd
 
 
-BATCH_EVENTS: tuple[type[EventData], ...] = (BatchFormed, BatchClaimed, BatchReleased)
+class BatchRestored(EventData, frozen=True, kw_only=True):
+    """An operator lets the samples of a batch be trained again, although trainers failed on them.
+
+    Those that are refused as quarantined or as having come to nothing wait again, as if no trainer
+    had ever had them.
+    """
+
+    TYPE = "batch.restored"
+    batch_id: str
+    reason: str
+
+
+BATCH_EVENTS: tuple[type[EventData], ...] = (
+    BatchFormed,
+    BatchClaimed,
+    BatchReleased,
+    BatchRestored,
+)

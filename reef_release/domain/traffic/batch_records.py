@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 from reef_release.domain.traffic.batch_events import BatchFormed
 from reef_release.domain.traffic.training_events import Screening
 
-__all__ = ["MAX_TRAINING_FAILURES", "Attempt", "Batch", "Line", "Trained"]
+__all__ = [
+    "MAX_IDLE_CLAIMS",
+    "MAX_TRAINING_FAILURES",
+    "Attempt",
+    "Batch",
+    "Line",
+    "Trained",
+]
 
 MAX_TRAINING_FAILURES = 3
+MAX_IDLE_CLAIMS = 10
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +56,8 @@ class Batch:
     actor: str | None = None
     claimed_at: str | None = None
     lease_s: int = 0
-    claims: int = 0
+    idle_claims: int = 0
+    """Claims that ended without a training.completed or training.failed."""
     ended: str | None = None
     attempt: Attempt | None = None
     trained: Trained | None = None

@@ -11,7 +11,8 @@ from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic import batch_events as be
 from reef_release.domain.traffic.batch_records import Batch
-from reef_release.domain.traffic.lines import live_candidate
+from reef_release.domain.traffic.lines import live_candidate, teaching_reasons
+from reef_release.domain.traffic.reasons import RESTORABLE
 
 __all__ = ["BATCH_VALIDATORS"]
 
@@ -23,7 +24,7 @@ def _no(code: str, message: str) -> Reason:
 
 
 def _batch_formed(
-    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchFormed
+    state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchFormed
 ) -> list[Reason]:
     traffic = found.traffic
     if data.batch_id in traffic.batches:
@@ -49,11 +50,11 @@ def _batch_formed(
     serving = found.serving(data.channel)
     if serving is None or serving.release_id != data.release_id:
         return [_no("release", "the channel serves another release")]
-    return []
+    return teaching_reasons(state, found, data.channel)
 
 
 def _batch_claimed(
-    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchClaimed
+    state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchClaimed
 ) -> list[Reason]:
     batch = found.traffic.batches.get(data.batch_id)
     if batch is None:
@@ -66,7 +67,9 @@ def _batch_claimed(
         return [_no("claimed", "another trainer has the batch")]
     if not 0 < data.lease_s <= _LONGEST_LEASE_S:
         return [_no("lease", f"a lease lasts between 1 and {_LONGEST_LEASE_S} seconds")]
-    return []
+    if batch.lease_id is not None:
+        return []
+    return teaching_reasons(state, found, batch.formed.channel)
 
 
 def _batch_released(
@@ -100,8 +103,22 @@ def _abandoned(state: State, found: Scenario, batch: Batch, data: be.BatchReleas
     return []
 
 
+def _batch_restored(
+    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchRestored
+) -> list[Reason]:
+    batch = found.traffic.batches.get(data.batch_id)
+    if batch is None:
+        return [_no("unknown-batch", f"no batch {data.batch_id}")]
+    if not data.reason.strip():
+        return [_no("no-reason", "say why, for the audit")]
+    if not found.traffic.restorable(data.batch_id):
+        return [_no("nothing-refused", f"none of its samples is refused as {sorted(RESTORABLE)}")]
+    return []
+
+
 BATCH_VALIDATORS: dict[type[EventData], Callable[..., list[Any]]] = {
     be.BatchFormed: _batch_formed,
     be.BatchClaimed: _batch_claimed,
     be.BatchReleased: _batch_released,
+    be.BatchRestored: _batch_restored,
 }

@@ -23,6 +23,7 @@ __all__ = [
     "line_end",
     "live_candidate",
     "submission_reasons",
+    "teaching_reasons",
 ]
 
 
@@ -30,7 +31,8 @@ def line_end(state: State, scenario: Scenario, line: Line) -> str | None:
     """Why nothing more is trained in the line; None while it goes on.
 
     `candidate-refused`, `-revoked`, `-failed` or `-errored` (for good), `base-left` when the
-    pointer has moved since the line began, also if it has come back; or `given-up`.
+    pointer has moved since the line began, also if it has come back; or `given-up`, by its trainer
+    or because a watch stopped it.
     """
     for candidate_id in line.candidates:
         end = _end(state, scenario, scenario.candidates[candidate_id])
@@ -69,6 +71,21 @@ def abandoned_batches(state: State, scenario: Scenario) -> Iterator[BatchRelease
             continue
         if live_candidate(state, scenario, batch) is None:
             yield BatchReleased(batch_id=batch_id, lease_id=batch.lease_id, reason="abandoned")
+
+
+def teaching_reasons(state: State, scenario: Scenario, channel: str) -> list[Reason]:
+    """Why nothing new may be trained in the channel.
+
+    Training starts from the release served, and the channel's first one is its teacher: neither
+    passes anything on once it is revoked.
+    """
+    history = scenario.pointers.get(channel, [])
+    ends = {"served": history[-1], "its teacher": history[0]} if history else {}
+    return [
+        _no("revoked-teacher", f"the release {pointer.release_id}, {role}: {reason.message}")
+        for role, pointer in ends.items()
+        for reason in revocation_reasons(state, scenario, pointer.release_id)
+    ]
 
 
 def gating_reasons(state: State, scenario: Scenario, candidate: Candidate) -> list[Reason]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-__all__ = ["CALL_ERRORS", "METHODS", "REFUSALS", "training_fault"]
+__all__ = ["CALL_ERRORS", "METHODS", "REFUSALS", "RESTORABLE", "training_fault"]
 
 METHODS: Mapping[str, str] = {
     "recovery": "It echoes a reply that was served, although the rest was rewritten.",
@@ -23,14 +23,19 @@ CALL_ERRORS: Mapping[str, str] = {
 
 REFUSALS: Mapping[str, str] = {
     "body-missing": "What was said is erased or damaged.",
+    "came-to-nothing": "It was trained on in as many lines of one release as is allowed "
+    "(`sample_max_lines`), and none of them came to a release; `restore` lets it be tried again.",
     "gate-task": "The request holds a task of the gate, which must never be trained on.",
     "incomplete-token-data": "Prompt ids, sampled ids or log-probabilities are missing.",
     "judge-suspended": "Its judge was suspended when it judged.",
-    "length-mismatch": "There are more or fewer log-probabilities than sampled ids.",
+    "length-mismatch": "There are more or fewer log-probabilities, or places of the mask, than "
+    "sampled ids.",
+    "no-mask": "The mask holds something else than 0 and 1.",
     "no-token-data": "It was recorded without token ids and log-probabilities.",
     "not-a-log-probability": "A log-probability is missing, not finite, above 0, or below -10,000.",
     "other-sampling": "It was sampled otherwise than by the temperature alone, as by top_p.",
-    "quarantined": "It stood in a batch that cannot be trained on, or that failed three times.",
+    "quarantined": "It stood in a batch whose training failed three times, or that was given back "
+    "or lapsed ten times; `restore` lets it be tried again.",
     "stale": "Its reply is of a release that is served no more, or not yet.",
     "token-id-out-of-range": "A token id is negative, or 2^31 or more.",
     "too-long": "Its reply has more tokens than a sample may have.",
@@ -38,6 +43,9 @@ REFUSALS: Mapping[str, str] = {
     "unknown-release": "Its reply names no release of this scenario.",
 }
 """Why a judged turn gives no sample."""
+
+RESTORABLE = frozenset({"came-to-nothing", "quarantined"})
+"""Refusals that follow from what trainers did, so that an operator can lift them."""
 
 
 def training_fault(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from reef_release.domain.traffic.alarm import UnboundRun
 from reef_release.domain.traffic.batch_records import Batch, Line
 from reef_release.domain.traffic.events import TurnType
+from reef_release.domain.traffic.reasons import RESTORABLE
 
 __all__ = ["MAX_JUDGING_FAILURES", "Judged", "Session", "Traffic", "Turn"]
 
@@ -72,6 +73,8 @@ class Turn:
     """The judged turn whose sample trains this turn's reply, from `batch.formed` on."""
     quarantined: bool = False
     """Whether it stood in a batch that must not be trained again."""
+    lost_lines: dict[str, int] = field(default_factory=dict)
+    """In how many lines that came to nothing its sample stood, by the release they began at."""
 
     @property
     def can_be_judged(self) -> bool:
@@ -130,6 +133,12 @@ class Traffic:
     def alarm_reason(self) -> str | None:
         """While the alarm is raised, the main reason of the present run; else None."""
         return self.alarm and (self.unbound_run.main_reason() or self.alarm)
+
+    def restorable(self, batch_id: str) -> list[Turn]:
+        """The judged turns of the batch that are refused for what trainers did with them."""
+        samples = self.batches[batch_id].formed.samples
+        turns = [self.turns[sample.turn_id] for sample in samples]
+        return [turn for turn in turns if turn.quarantined or turn.refused in RESTORABLE]
 
     def ancestors(self, turn: Turn) -> Iterator[Turn]:
         """The turns before *turn* in its conversation, newest first."""

@@ -19,7 +19,12 @@ from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic import events as tv
 from reef_release.domain.traffic.alarm import ALARM_AFTER
-from reef_release.domain.traffic.batch_events import BatchClaimed, BatchFormed, BatchReleased
+from reef_release.domain.traffic.batch_events import (
+    BatchClaimed,
+    BatchFormed,
+    BatchReleased,
+    BatchRestored,
+)
 from reef_release.domain.traffic.batch_rules import BATCH_VALIDATORS
 from reef_release.domain.traffic.reasons import CALL_ERRORS
 from reef_release.domain.traffic.records import MAX_JUDGING_FAILURES, Traffic, Turn
@@ -46,7 +51,7 @@ def traffic_stream_of(data: EventData) -> str | None:
             return f"turn/{data.turn_id}"
         case tv.JudgeSuspended() | tv.JudgeResumed():
             return "judge"
-        case BatchFormed() | BatchClaimed() | BatchReleased() | TrainingEvent():
+        case BatchFormed() | BatchClaimed() | BatchReleased() | BatchRestored() | TrainingEvent():
             return f"batch/{data.batch_id}"
         case _:
             return None

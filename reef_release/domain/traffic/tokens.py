@@ -1,7 +1,7 @@
 """Whether the token data of a reply can be trained on.
 
-A sample is trained on the sampled ids with the log-probabilities that they were sampled with.
-What does not fit together is refused with its reason and never padded or cut.
+A sample is trained on the sampled ids that its mask leaves, with the log-probabilities that they
+were sampled with. What does not fit together is refused with its reason and never padded or cut.
 """
 
 from __future__ import annotations
@@ -19,17 +19,21 @@ def token_fault(
     prompt_token_ids: Sequence[int] | None,
     token_ids: Sequence[int] | None,
     logprobs: Sequence[float | None] | None,
+    mask: Sequence[int] | None,
 ) -> str | None:
     """Why the data cannot be trained on, as a reason's code; None if it can.
 
-    `logprobs[i]` is the natural log-probability of `token_ids[i]` when it was sampled.
+    `logprobs[i]` is the natural log-probability of `token_ids[i]` when it was sampled; `mask[i]` is
+    1 if that is trained, else 0, and no mask is all 1.
     """
     if prompt_token_ids is None and token_ids is None and logprobs is None:
         return "no-token-data"
     if not prompt_token_ids or not token_ids or logprobs is None:
         return "incomplete-token-data"
-    if len(logprobs) != len(token_ids):
+    if {len(logprobs), len(token_ids if mask is None else mask)} != {len(token_ids)}:
         return "length-mismatch"
+    if mask is not None and not {0, 1}.issuperset(mask):
+        return "no-mask"
     # Also false for what is not a number.
     if not all(value is not None and _LEAST_LOGPROB <= value <= 0 for value in logprobs):
         return "not-a-log-probability"

@@ -92,21 +92,25 @@ class Screening(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class TrainingCompleted(TrainingEvent, frozen=True, kw_only=True):
     """The batch was trained in `steps` steps; `weights_id` is the candidate id of the result.
 
+    `metrics` are of the new weights, on the batch; without a step all samples are skipped.
     `screening` is null when the trainer has no development tasks.
     """
 
     TYPE = "training.completed"
+    SCHEMA_VERSION = 2
     weights_id: str
     steps: int
+    metrics: dict[str, str]
     skipped: list[SkippedSample]
     screening: Screening | None
 
 
 class TrainingFailed(TrainingEvent, frozen=True, kw_only=True):
-    """The training was stopped and its steps do not count.
+    """The training was stopped and its steps do not count; the batch may be tried again.
 
-    Another trainer may try the batch. After a drift between the log-probabilities of serving and
-    trainer, or after three failures, nobody may: its samples are refused as quarantined.
+    The reason `error`, or any in the first batch of a line, is a failure of the batch, and after
+    three of them it is quarantined: its samples are refused. Any other reason is a watch's, and in
+    a line that has trained batches it says as much of those: the line is given up.
     """
 
     TYPE = "training.failed"

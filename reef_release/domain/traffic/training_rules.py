@@ -17,7 +17,7 @@ from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic import training_events as te
 from reef_release.domain.traffic.batch_records import Attempt, Batch
-from reef_release.domain.traffic.lines import line_end
+from reef_release.domain.traffic.lines import line_end, teaching_reasons
 
 __all__ = ["LARGEST_FIGURE", "MAX_BATCH_STEPS", "TRAINING_VALIDATORS"]
 
@@ -94,7 +94,7 @@ def _started(
         whence = "a line goes on from what its last batch came to"
     if data.parent != start:
         reasons.append(_no("parent", f"{whence}: {start}", "parent"))
-    return reasons
+    return reasons + teaching_reasons(state, found, channel)
 
 
 def _step(
@@ -111,13 +111,7 @@ def _step(
         return [_no("too-many-steps", f"a batch has at most {MAX_BATCH_STEPS} steps")]
     if data.epoch < 0:
         return [_no("epoch", "epochs count from 0 or 1")]
-    reasons = _names(data.metrics, "metrics")
-    reasons += [
-        _no("not-finite", f"{value[:50]!r} is no finite decimal", name)
-        for name, value in data.metrics.items()
-        if not _is_figure(value)
-    ]
-    return reasons or _over(state, found, attempt.line_id)
+    return _figures(data.metrics) or _over(state, found, attempt.line_id)
 
 
 def _completed(
@@ -137,6 +131,8 @@ def _completed(
     skipped = [sample.turn_id for sample in data.skipped]
     if len(set(skipped)) != len(skipped) or not turns.issuperset(skipped):
         return [_no("skipped", "what is skipped are samples of the batch, each once")]
+    if not data.steps and len(skipped) < len(turns):
+        return [_no("steps", "without a step every sample of the batch is skipped")]
     if any(len(sample.reason) > _MAX_NAME_CHARACTERS for sample in data.skipped):
         return [_no("skipped", f"a reason has at most {_MAX_NAME_CHARACTERS} characters")]
     seen = data.screening
@@ -146,7 +142,7 @@ def _completed(
         and seen.tasks > 0
     ):
         return [_no("screening", "of some tasks so many are right, and of those so many pass")]
-    return _over(state, found, attempt.line_id)
+    return _figures(data.metrics) or _over(state, found, attempt.line_id)
 
 
 def _failed(
@@ -158,6 +154,14 @@ def _failed(
     if len(data.detail) > _MAX_TEXT_CHARACTERS:
         return [_no("detail", f"a detail has at most {_MAX_TEXT_CHARACTERS} characters")]
     return []
+
+
+def _figures(metrics: Mapping[str, str]) -> list[Reason]:
+    return _names(metrics, "metrics") + [
+        _no("not-finite", f"{value[:50]!r} is no finite decimal", name)
+        for name, value in metrics.items()
+        if not _is_figure(value)
+    ]
 
 
 def _names(values: Mapping[str, str], where: str) -> list[Reason]:

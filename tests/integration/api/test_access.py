@@ -65,6 +65,12 @@ ROUTES = [
         f"{S}/candidates/nobody/revoke",
         "operate",
     ),
+    Route(
+        "/reef/scenarios/{scenario:str}/batches/{batch_id:str}/restore",
+        "POST",
+        f"{S}/batches/none/restore",
+        "operate",
+    ),
     Route("/reef/scenarios/{scenario:str}/gates/claim", "POST", f"{S}/gates/claim", "gate"),
     Route(
         "/reef/scenarios/{scenario:str}/gates/{gate_id:str}/trials",

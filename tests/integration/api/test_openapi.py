@@ -45,6 +45,7 @@ ROUTES = {
     f"{S}/lines/{{line_id}}": "get",
     f"{S}/batches/claim": "post",
     f"{S}/batches/{{batch_id}}/release": "post",
+    f"{S}/batches/{{batch_id}}/restore": "post",
     "/v1/chat/completions": "post",
     "/v1/models": "get",
     "/reef/report": "post",

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from reef_release.domain.traffic.batch_records import MAX_IDLE_CLAIMS
 from reef_release.ids import uuid7
 from reef_release.tokens import Principal, TokenRole
-from tests.integration.api.story import Problem, Site, Story, open_story, until
+from tests.integration.api.story import Problem, Site, Story, model_files, open_story, until
 from tests.integration.api.test_crashes import doomed
 from tests.integration.api.traffic import claim_batch, judged_turn, signal
 from tests.integration.api.trainer import TrainerJob
@@ -234,26 +235,181 @@ async def test_a_trainer_posts_only_of_the_batch_that_it_holds(
     assert (await refusal(job.step(batch, step=2))).codes == ["step-not-due"]
 
 
-async def test_a_failed_training_lets_another_trainer_try_and_a_drift_none(
+async def test_a_failed_training_lets_others_try_twice_more_until_an_operator_restores_it(
     story: Story, job: TrainerJob
 ) -> None:
     batch = await job.claim()
     await job.start(batch)
     failed = await job.post(batch, "failed", reason="error", detail="x" * 5000)
     assert await job.post(batch, "failed", reason="error", detail="x" * 5000) == failed
-    again = await until(lambda: claim_batch(story, "trainer-2"))
-    assert again["batch_id"] == batch["batch_id"]
-    assert (await job.batch(again))["failures"] == 1
-    await job.start(again)
-    await job.post(again, "failed", reason="drift", detail="0.3 nats")
+    for failures, reason in ((1, "drift"), (2, "kl")):
+        again = await until(lambda: claim_batch(story, "trainer-2"))
+        assert again["batch_id"] == batch["batch_id"]
+        assert (await job.batch(again))["failures"] == failures
+        await job.start(again)
+        await job.post(again, "failed", reason=reason, detail="0.3 nats")
     (event,) = await until(lambda: story.events(type="sample.refused"))
     assert event["data"]["reason"] == "quarantined"
     assert (await job.batch(again))["stage"] == "quarantined"
     assert await claim_batch(story) is None
-    total = (await signal(story))["total"]
-    assert (total["batched"], total["refused"]) == (0, {"quarantined": 1})
+    view = await signal(story)
+    assert (view["total"]["batched"], view["total"]["refused"]) == (0, {"quarantined": 1})
+    assert "trainers-failed" in [finding["code"] for finding in view["findings"]]
     problem = await refusal(job.post(batch, "failed", reason="boredom"))
     assert problem.status == 400
+
+    path = story.path("batches", batch["batch_id"], "restore")
+    assert (await refusal(story.post("operate", path, {"reason": " "}))).status == 400
+    assert (await refusal(story.post("train", path, {"reason": "mine"}))).status == 403
+    await story.post("operate", path, {"reason": "the trainer was broken"})
+    (event,) = await story.events(type="batch.restored")
+    assert event["actor"] == "the-operate"
+    assert event["data"]["reason"] == "the trainer was broken"
+    problem = await refusal(story.post("operate", path, {"reason": "again"}))
+    assert (problem.status, problem.codes) == (409, ["nothing-refused"])
+    fresh = await until(lambda: claim_batch(story))
+    assert fresh["samples"] == batch["samples"]
+    assert (await signal(story))["total"]["refused"] == {}
+
+
+async def test_a_line_that_a_watch_stops_is_over_and_its_turns_are_trained_in_another(
+    story: Story, job: TrainerJob
+) -> None:
+    first = await job.train()
+    second = await job.claim()
+    await job.start(second)
+    await job.post(second, "failed", reason="kl", detail="0.3 nats")
+    assert await released(story, 1) == [(first["batch_id"], "abandoned")]
+    assert (await job.show_line())["over"] == "given-up"
+    assert (await job.batch(second))["failures"] == 0
+    other = await job_of(story)
+    again = await until(lambda: claim_batch(story))
+    assert again["batch_id"] == second["batch_id"]
+    await other.train(again)
+    rest = await until(lambda: claim_batch(story))
+    assert rest["samples"] == first["samples"]
+
+
+async def test_what_came_to_nothing_in_three_lines_is_refused_and_told(site: Site) -> None:
+    async with open_story(site, batch_size=1, sample_max_lines=2) as story:
+        await story.create_scenario()
+        await story.release()
+        for number in range(2):
+            job = await job_of(story)
+            batch = await job.train(
+                await (job.claim() if number == 0 else until(lambda: claim_batch(story)))
+            )
+            await job.give_back(batch)
+        (event,) = await until(lambda: story.events(type="sample.refused"))
+        assert event["data"]["reason"] == "came-to-nothing"
+        view = await signal(story)
+        assert view["total"]["refused"] == {"came-to-nothing": 1}
+        assert "trainers-failed" in [finding["code"] for finding in view["findings"]]
+        restore = story.path("batches", batch["batch_id"], "restore")
+        await story.post("operate", restore, {"reason": "the settings were wrong"})
+        again = await until(lambda: claim_batch(story))
+        assert again["samples"] == batch["samples"]
+
+
+async def test_a_batch_that_is_given_back_for_ever_stands_in_nobodys_way(
+    story: Story, job: TrainerJob
+) -> None:
+    batch = await job.claim()
+    for _ in range(MAX_IDLE_CLAIMS - 1):
+        await job.give_back(batch)
+        batch = await until(lambda: claim_batch(story))
+    await job.give_back(batch)
+    assert (await job.batch(batch))["stage"] == "quarantined"
+    (event,) = await until(lambda: story.events(type="sample.refused"))
+    assert event["data"]["reason"] == "quarantined"
+    assert (await signal(story))["total"]["batched"] == 0
+
+
+async def test_turns_are_not_used_up_by_a_training_without_steps(
+    story: Story, job: TrainerJob
+) -> None:
+    batch = await job.claim()
+    await job.start(batch)
+    job.result()
+    problem = await refusal(job.complete(batch, weights_id=job.base, steps=0))
+    assert (problem.status, problem.codes) == (422, ["steps"])
+
+
+async def test_how_the_result_does_is_recorded_when_the_training_is_completed(
+    story: Story, job: TrainerJob
+) -> None:
+    batch = await job.claim()
+    await job.start(batch)
+    await job.step(batch)
+    job.result()
+    for wrong in (None, 1e308, "0.5"):
+        assert (await refusal(job.complete(batch, metrics={"kl": wrong}))).status == 400
+    await job.complete(batch, metrics={"kl": 0.25, "entropy": 1e-9})
+    (event,) = await story.events(type="training.completed")
+    assert event["data"]["metrics"] == {"kl": "0.25", "entropy": "1e-09"}
+    assert event["schema_version"] == 2
+
+
+async def test_what_is_revoked_is_trained_from_no_more(story: Story, job: TrainerJob) -> None:
+    held = await job.claim()
+    await judged_turn(story)
+    await until(lambda: story.events(type="batch.formed"), lambda found: len(found) == 2)
+    await story.post("operate", story.path("releases", job.base, "revoke"), {"reason": "it lies"})
+    assert await claim_batch(story) is None
+    problem = await refusal(job.start(held))
+    assert (problem.status, problem.codes[0]) == (409, "revoked-teacher")
+    await judged_turn(story)
+    view = await signal(story)
+    assert [finding["code"] for finding in view["findings"]] == ["revoked-teacher"]
+    assert len(await story.events(type="batch.formed")) == 2
+    assert await story.events(type="sample.refused") == []
+
+
+async def test_a_gate_that_errs_for_good_ends_the_line_and_says_so_to_the_trainer(
+    story: Story, job: TrainerJob
+) -> None:
+    batch = await job.train()
+    view = await job.submit()
+    await story.gate("eee")
+    # The same draw again, and nothing is lost by it.
+    assert (await job.show_line())["over"] is None
+    assert (await job.batch(batch))["stage"] == "trained"
+    await story.gate("eee")
+    assert (await job.show_line())["over"] == "candidate-errored"
+    assert await released(story, 1) == [(batch["batch_id"], "abandoned")]
+    assert (await story.candidate(view["candidate_id"]))["status"] == "errored"
+    again = await job.submit()
+    assert (again["candidate_id"], again["status"]) == (view["candidate_id"], "errored")
+    assert await story.claim() is None
+    other = await job_of(story)
+    fresh = await until(lambda: claim_batch(story))
+    assert fresh["samples"] == batch["samples"]
+    await other.train(fresh)
+    await other.submit()
+    await story.gate()
+    await story.sign(other.weights_id)
+    await story.promoted(other.weights_id)
+
+
+async def test_a_train_token_submits_so_many_candidates_a_day(site: Site) -> None:
+    async with open_story(site, submissions_per_day=2) as story:
+        await story.create_scenario()
+        await story.release()
+        first = model_files(next(site.numbers))
+        await story.submit(first)
+        await story.submit()
+        problem = await refusal(story.submit())
+        assert (problem.status, problem.body["type"]) == (
+            429,
+            "urn:reef-release:problem:too-many-requests",
+        )
+        assert 86_000 < int(problem.response.headers["retry-after"]) <= 86_400
+        # What was submitted is answered, and others have bounds of their own.
+        assert (await story.submit(first))["status"] == "admitted"
+        await story.submit(role="operate")
+        assert len(await story.events(type="candidate.submitted")) == 4
+    async with open_story(site, submissions_per_day=2) as story:
+        assert (await refusal(story.submit())).status == 429
 
 
 async def test_after_a_failed_gate_the_turns_wait_again_and_are_trained_in_another_line(

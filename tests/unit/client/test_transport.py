@@ -107,7 +107,7 @@ def test_an_offset_conflict_keeps_its_offset() -> None:
         (409, errors.Conflict),
         (413, errors.PayloadTooLarge),
         (422, errors.Refused),
-        (429, Unavailable),
+        (429, errors.TooManyRequests),
         (500, ReefError),
         (502, Unavailable),
         (503, Unavailable),

@@ -164,6 +164,7 @@ EXAMPLES += [
     ),
     (ev.BatchClaimed(batch_id="x", lease_id="l", worker="w", lease_s=120), "batch/x"),
     (ev.BatchReleased(batch_id="x", lease_id="l", reason="expired"), "batch/x"),
+    (ev.BatchRestored(batch_id="x", reason="the trainer was at fault"), "batch/x"),
     (ev.TrainingStarted(**TRAINING, parent=DIGEST, settings={"clip": "0.2"}, seed=7), "batch/x"),
     (ev.TrainingStep(**TRAINING, step=3, epoch=1, metrics={"loss": "0.5"}), "batch/x"),
     (
@@ -171,6 +172,7 @@ EXAMPLES += [
             **TRAINING,
             weights_id=DIGEST,
             steps=3,
+            metrics={"kl_base": "0.01"},
             skipped=[ev.SkippedSample(turn_id="b", reason="too-long")],
             screening=ev.Screening(
                 tasks=4, passed=2, right=3, base_passed=1, base_right=3, submits=True
@@ -193,7 +195,7 @@ def envelope(data: EventData, **changes: Any) -> dict[str, Any]:
         "position": 0,
         "recorded_at": "2026-01-02T03:04:05.000006Z",
         "scenario": "homework",
-        "schema_version": 1,
+        "schema_version": data.SCHEMA_VERSION,
         "stream": stream_of(data),
         "type": data.TYPE,
         "version": 1,
@@ -221,11 +223,11 @@ def test_an_event_comes_back_as_it_was_written(data: EventData, stream: str) -> 
 def test_a_field_too_many_or_too_few_is_refused(data: EventData, stream: str) -> None:
     fields = msgspec.to_builtins(data)
     with pytest.raises(InvalidEvent, match="unknown field"):
-        decode_data(data.TYPE, 1, canonical_json({**fields, "force": True}))
+        decode_data(data.TYPE, data.SCHEMA_VERSION, canonical_json({**fields, "force": True}))
     for name in fields:
         less = {key: value for key, value in fields.items() if key != name}
         with pytest.raises(InvalidEvent, match=f"missing required field `{name}`"):
-            decode_data(data.TYPE, 1, canonical_json(less))
+            decode_data(data.TYPE, data.SCHEMA_VERSION, canonical_json(less))
 
 
 @pytest.mark.parametrize(
@@ -343,3 +345,9 @@ def test_a_metric_that_is_not_finite_or_a_float_cannot_stand_in_the_log(value: b
 def test_data_with_a_float_is_never_written() -> None:
     with pytest.raises(BadRequest, match="is a float"):
         encode_data(msgspec.structs.replace(SUBMITTED, metrics={"loss": 0.5}))
+
+
+def test_a_training_that_was_completed_without_figures_of_its_result_still_counts() -> None:
+    old = {**TRAINING, "weights_id": DIGEST, "steps": 3, "skipped": [], "screening": None}
+    data = ev.decode_data("training.completed", 1, canonical_json(old))
+    assert data == ev.TrainingCompleted(**old, metrics={})

@@ -309,7 +309,6 @@ def test_a_batch_is_of_one_trainer_at_a_time_and_of_nobody_once_it_is_dissolved(
     claim = ev.BatchClaimed(batch_id="x", lease_id="l", worker="w", lease_s=60)
     world.append(claim)
     world.append(claim)  # kept for longer
-    assert traffic.batches["x"].claims == 1
     assert world.attack(_changed(claim, lease_id="m")) == ["claimed"]
     assert world.attack(_changed(claim, lease_s=0)) == ["lease"]
     released = ev.BatchReleased(batch_id="x", lease_id="l", reason="failed")
@@ -361,7 +360,28 @@ def test_what_a_suspended_judge_said_stands_in_no_batch(world: World) -> None:
     ids=str,
 )
 def test_token_data_are_whole_or_not_trained_on(data: Any, fault: str | None) -> None:
-    assert token_fault(*data) == fault
+    assert token_fault(*data, mask=None) == fault
+
+
+@pytest.mark.parametrize(
+    ("mask", "fault"),
+    [
+        (None, None),
+        ([1, 1], None),
+        ([0, 0], None),
+        ([1], "length-mismatch"),
+        ([1, 0, 1], "length-mismatch"),
+        ([], "length-mismatch"),
+        ([1, 2], "no-mask"),
+        ([-1, 0], "no-mask"),
+    ],
+    ids=str,
+)
+def test_a_mask_says_of_each_sampled_token_whether_it_is_trained(
+    mask: list[int] | None, fault: str | None
+) -> None:
+    assert token_fault([1], [2, 3], [-0.5, 0.0], mask) == fault
+    assert token_fault(None, None, None, mask) == "no-token-data"
 
 
 def _changed(data: Any, **changes: Any) -> Any:

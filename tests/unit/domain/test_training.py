@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from reef_release.domain import events as ev
-from reef_release.domain.traffic.lines import abandoned_batches, line_end
+from reef_release.domain.traffic.batch_records import MAX_IDLE_CLAIMS
+from reef_release.domain.traffic.lines import abandoned_batches, line_end, teaching_reasons
 from reef_release.domain.traffic.training_rules import MAX_BATCH_STEPS
 from tests.training import Trainer
 from tests.world import World
@@ -146,6 +147,8 @@ def test_a_batch_has_a_bound_of_steps(trainer: Trainer) -> None:
     [
         ({"steps": 2}, "steps"),
         ({"steps": 0}, "steps"),
+        ({"metrics": {"kl": "NaN"}}, "not-finite"),
+        ({"metrics": {str(n): "1" for n in range(201)}}, "names"),
         ({"weights_id": "w"}, "weights"),
         ({"lease_id": "m"}, "other-lease"),
         ({"line": "line-2"}, "other-line"),
@@ -185,7 +188,15 @@ def test_a_batch_of_which_all_is_skipped_leaves_the_weights_as_they_were(trainer
     batch = trainer.claimed()
     trainer.world.append(trainer.started(batch))
     assert trainer.world.attack(trainer.completed(batch)) == ["weights"]
-    trainer.world.append(trainer.completed(batch, weights_id=trainer.world.serving))
+    completed = trainer.completed(batch, weights_id=trainer.world.serving)
+    skipped = [
+        ev.SkippedSample(turn_id=sample.turn_id, reason="too-long")
+        for sample in trainer.batch_of(batch).formed.samples
+    ]
+    # Else who has claimed a batch could use up its turns with an event.
+    assert trainer.world.attack(completed) == ["steps"]
+    assert trainer.world.attack(changed(completed, skipped=skipped[:1])) == ["steps"]
+    trainer.world.append(changed(completed, skipped=skipped))
     assert trainer.line.weights_id == trainer.world.serving
 
 
@@ -242,8 +253,8 @@ def test_a_failed_training_gives_the_batch_back_and_its_steps_do_not_count(
     trainer.train(batch)
 
 
-@pytest.mark.parametrize("reasons", [["drift"], ["error", "kl", "non-finite"]], ids=str)
-def test_what_drifts_or_fails_three_times_is_quarantined(
+@pytest.mark.parametrize("reasons", [["drift"] * 3, ["error", "kl", "non-finite"]], ids=str)
+def test_what_fails_three_times_in_fresh_lines_is_quarantined_until_it_is_restored(
     trainer: Trainer, reasons: list[str]
 ) -> None:
     world = trainer.world
@@ -261,7 +272,119 @@ def test_what_drifts_or_fails_three_times_is_quarantined(
     sample = ev.BatchSample(turn_id="t0", target="t0", release_id=release)
     formed = ev.BatchFormed(batch_id="x", channel="stable", release_id=release, samples=[sample])
     assert world.attack(formed) == ["quarantined"]
-    world.append(ev.SampleRefused(turn_id="t0", target="t0", reason="quarantined"))
+    refused = ev.SampleRefused(turn_id="t0", target="t0", reason="quarantined")
+    restored = ev.BatchRestored(batch_id=batch, reason="the trainer's memory was broken")
+    world.append(refused)
+    assert world.attack(changed(restored, batch_id="y")) == ["unknown-batch"]
+    assert world.attack(changed(restored, reason=" ")) == ["no-reason"]
+    world.append(restored, actor="operator")
+    assert world.attack(restored) == ["nothing-refused"]
+    assert list(world.scenario.traffic.samples) == ["t0"]
+    assert world.scenario.traffic.turns["t0"].refused is None
+    trainer.train(trainer.form("t0"))
+    assert world.attack(restored) == ["nothing-refused"]
+    assert world.replayed().scenarios == world.state.scenarios
+
+
+@pytest.mark.parametrize("reason", ["kl", "drift", "non-finite"])
+def test_a_watch_that_stops_a_line_with_trained_batches_ends_the_line_and_blames_no_batch(
+    trainer: Trainer, reason: str
+) -> None:
+    world = trainer.world
+    first, second = trainer.train(), trainer.form()
+    trainer.claim(second)
+    world.append(trainer.started(second))
+    world.append(trainer.failed(second, reason))
+    assert end(trainer) == "given-up"
+    assert (trainer.batch_of(second).stage, trainer.batch_of(second).failures) == ("open", 0)
+    assert settle(world) == [first]
+    freed = [sample.turn_id for sample in trainer.batch_of(first).formed.samples]
+    assert list(world.scenario.traffic.samples) == freed
+    other = Trainer(world, "line-2")
+    other.train(second)
+    assert other.line.base == world.serving
+
+
+def test_what_breaks_in_a_line_is_a_failure_of_the_batch_and_the_line_goes_on(
+    trainer: Trainer,
+) -> None:
+    trainer.train()
+    second = trainer.claimed()
+    trainer.world.append(trainer.started(second))
+    trainer.world.append(trainer.failed(second, "error"))
+    assert (end(trainer), trainer.batch_of(second).failures) == (None, 1)
+
+
+def test_a_turn_remembers_the_lines_of_a_release_that_came_to_nothing(trainer: Trainer) -> None:
+    world = trainer.world
+    origin = world.serving or ""
+    turns = [trainer.judged_turn(), trainer.judged_turn()]
+    for number in range(3):
+        line = Trainer(world, f"try-{number}")
+        batch = line.train(line.form(*turns))
+        lease = line.batch_of(batch).lease_id
+        world.append(ev.BatchReleased(batch_id=batch, lease_id=lease, reason="abandoned"))
+    found = world.scenario.traffic.turns
+    assert [found[turn].lost_lines for turn in turns] == [{origin: 3}] * 2
+    world.append(ev.SampleRefused(turn_id=turns[0], target=turns[0], reason="came-to-nothing"))
+    world.append(ev.BatchRestored(batch_id=batch, reason="the trainer was at fault"))
+    assert found[turns[0]].lost_lines == {}
+    assert found[turns[1]].lost_lines == {origin: 3}
+    assert sorted(world.scenario.traffic.samples) == sorted(turns)
+    assert world.replayed().scenarios == world.state.scenarios
+
+
+def test_what_is_claimed_ten_times_and_never_trained_is_quarantined(trainer: Trainer) -> None:
+    world = trainer.world
+    batch = trainer.form()
+    for number in range(MAX_IDLE_CLAIMS):
+        assert trainer.batch_of(batch).stage == "open"
+        lease = trainer.claim(batch)
+        if number % 2:
+            world.append(trainer.started(batch))
+        reason: Any = ("failed", "expired")[number % 2]
+        world.append(ev.BatchReleased(batch_id=batch, lease_id=lease, reason=reason))
+    assert trainer.batch_of(batch).stage == "quarantined"
+    assert batch not in world.scenario.traffic.open_batches
+    claim = ev.BatchClaimed(batch_id=batch, lease_id="m", worker="w", lease_s=60)
+    assert world.attack(claim) == ["batch-ended"]
+    # At once, although the service has refused none of them yet.
+    world.append(ev.BatchRestored(batch_id=batch, reason="a stolen token"))
+    trainer.train(trainer.form(*world.scenario.traffic.samples))
+
+
+def revoke_the_base(world: World) -> str:
+    world.revoke_release(world.serving or "")
+    return "served"
+
+
+def revoke_the_origin(world: World) -> str:
+    world.revoke_candidate(world.scenario.pointers["stable"][0].release_id)
+    return "its teacher"
+
+
+@pytest.mark.parametrize("revoke_one", [revoke_the_base, revoke_the_origin])
+def test_what_is_revoked_teaches_nothing_more(trainer: Trainer, revoke_one: Any) -> None:
+    world = trainer.world
+    world.release()
+    turn = trainer.judged_turn()
+    going, held, waiting = trainer.claimed(), trainer.claimed(), trainer.form()
+    world.append(trainer.started(going))
+    assert teaching_reasons(world.state, world.scenario, "stable") == []
+    assert teaching_reasons(world.state, world.scenario, "nowhere") == []
+    role = revoke_one(world)
+    for reason in teaching_reasons(world.state, world.scenario, "stable"):
+        assert role in reason.message
+    release = world.serving or ""
+    sample = ev.BatchSample(turn_id=turn, target=turn, release_id=release)
+    formed = ev.BatchFormed(batch_id="x", channel="stable", release_id=release, samples=[sample])
+    claim = ev.BatchClaimed(batch_id=waiting, lease_id="l", worker="w", lease_s=60)
+    begun = trainer.started(held, line="line-2", parent=release)
+    for data in (formed, claim, begun):
+        assert world.attack(data) == ["revoked-teacher"]
+    # What has begun is finished; whether it comes to anything is for the gate to say.
+    world.append(changed(claim, batch_id=going, lease_id=trainer.batch_of(going).lease_id))
+    world.append(trainer.step(going))
 
 
 def test_what_a_promoted_candidate_names_is_used_for_good(trainer: Trainer) -> None:
@@ -284,6 +407,7 @@ def test_what_was_trained_beside_the_promoted_candidate_is_let_go(trainer: Train
     beside = trainer.train()
     open_one = trainer.claimed()
     world.append(trainer.started(open_one))
+    world.append(trainer.step(open_one))
     assert settle(world) == []
     gate_id = world.gate(candidate)
     world.sign(gate_id)
@@ -291,9 +415,7 @@ def test_what_was_trained_beside_the_promoted_candidate_is_let_go(trainer: Train
     assert settle(world) == [beside]
     assert end(trainer) == "base-left"
     assert world.attack(trainer.step(open_one)) == ["line-over"]
-    assert world.attack(trainer.completed(open_one, weights_id=trainer.line.weights_id)) == [
-        "line-over"
-    ]
+    assert world.attack(trainer.completed(open_one)) == ["line-over"]
     world.append(trainer.failed(open_one))
     trainer.claim(open_one)
     assert world.attack(trainer.started(open_one)) == ["line-over"]

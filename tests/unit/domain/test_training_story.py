@@ -83,6 +83,17 @@ class Story:
         if batch_id is not None:
             self.world.append(trainer.failed(batch_id, "drift"))
 
+    def stop(self, trainer: Trainer, which: int) -> None:
+        """A watch stops what is trained, alone or behind another batch."""
+        batch_id = self._held(which)
+        if batch_id is not None:
+            self.world.append(trainer.failed(batch_id, "kl"))
+
+    def restore(self, _trainer: Trainer, _which: int) -> None:
+        for batch_id, batch in self.world.scenario.traffic.batches.items():
+            if batch.ended == "quarantined":
+                self.world.append(ev.BatchRestored(batch_id=batch_id, reason="try again"))
+
     def lapse(self, trainer: Trainer, which: int) -> None:
         batch_id = self._held(which)
         if batch_id is not None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from reef_release.domain import events as ev
+from reef_release.domain.traffic.batch_records import MAX_IDLE_CLAIMS
 from reef_release.projections.signal import Counts, SignalHealth
 from reef_release.projections.signal_findings import signal_findings, waiting_samples
 from tests.calls import DIGEST, JUDGE, bound, failed, judged, recorded, unbound
@@ -99,7 +100,7 @@ def test_a_reply_that_can_never_train_is_counted_as_soon_as_it_is_recorded(world
     world.append(failed("f"))
     total = health(world).total(world.scenario_name)
     assert total.untrainable == {"length-mismatch": 1, "unknown-release": 2}
-    (finding,) = signal_findings(world.scenario, total)
+    (finding,) = signal_findings(world.state, world.scenario, total)
     assert finding.code == "untrainable"
     assert "3 replies" in finding.message
     assert "unknown-release" in finding.message
@@ -115,7 +116,7 @@ def test_only_what_can_be_batched_waits_for_a_batch(world: World) -> None:
 
     conversation("a", release_id=None)
     assert waiting_samples(world.scenario) == (0, 1)
-    codes = [each.code for each in signal_findings(world.scenario, Counts(calls=2))]
+    codes = [each.code for each in signal_findings(world.state, world.scenario, Counts(calls=2))]
     assert codes == ["nothing-served"]
     world.release()
     conversation("b", release_id=world.serving, token_fault="no-token-data")
@@ -123,7 +124,7 @@ def test_only_what_can_be_batched_waits_for_a_batch(world: World) -> None:
     assert waiting_samples(world.scenario) == (1, 2)
     world.append(ev.JudgeSuspended(judge=JUDGE, asked=20, right=10))
     assert waiting_samples(world.scenario) == (0, 3)
-    codes = [each.code for each in signal_findings(world.scenario, Counts(calls=6))]
+    codes = [each.code for each in signal_findings(world.state, world.scenario, Counts(calls=6))]
     assert codes == ["judge-suspended"]
 
 
@@ -187,9 +188,43 @@ def test_an_abandoned_or_quarantined_batch_counts_no_more(world: World) -> None:
     world.append(ev.BatchReleased(batch_id=first, lease_id=lease_id, reason="abandoned"))
     other = Trainer(world, "line-2")
     batch = other.form()
-    for reason, batched in (("error", 2), ("drift", 0)):
+    for reason, batched in (("error", 2), ("drift", 2), ("kl", 0)):
         other.claim(batch)
         world.append(other.started(batch))
         world.append(other.failed(batch, reason))
         assert health(world).total(world.scenario_name).batched == batched
     assert health(world).total(world.scenario_name).completed == 0
+
+
+def test_what_trainers_failed_on_is_told_and_no_more_once_it_is_restored(world: World) -> None:
+    world.release()
+    trainer = Trainer(world)
+    batch = trainer.form()
+    for _ in range(MAX_IDLE_CLAIMS):
+        lease_id = trainer.claim(batch)
+        world.append(ev.BatchReleased(batch_id=batch, lease_id=lease_id, reason="expired"))
+    turns = [sample.turn_id for sample in trainer.batch_of(batch).formed.samples]
+    for turn in turns:
+        world.append(ev.SampleRefused(turn_id=turn, target=turn, reason="quarantined"))
+    total = health(world).total(world.scenario_name)
+    assert (total.batched, total.refused) == (0, {"quarantined": 2})
+    finding = signal_findings(world.state, world.scenario, total)[0]
+    assert finding.code == "trainers-failed"
+    assert batch in finding.message
+    assert "restore" in finding.message
+    world.append(ev.BatchRestored(batch_id=batch, reason="the token was stolen"))
+    total = health(world).total(world.scenario_name)
+    assert total.refused == {}
+    codes = [each.code for each in signal_findings(world.state, world.scenario, total)]
+    assert codes == ["untrainable"]
+    world.append(ev.SampleRefused(turn_id=turns[0], target=turns[0], reason="stale"))
+    assert health(world).total(world.scenario_name).refused == {"stale": 1}
+
+
+def test_a_teacher_that_is_revoked_is_told(world: World) -> None:
+    origin = world.release()
+    world.release()
+    world.revoke_release(origin)
+    (finding,) = signal_findings(world.state, world.scenario, Counts())
+    assert finding.code == "revoked-teacher"
+    assert origin in finding.message

@@ -32,6 +32,8 @@ def sample(number: int, *hinted: tuple[int, ...]) -> Sample:
         distilled=True,
         teacher_prompts=hinted or (PLAIN,),
         hint_characters=tuple(map(len, hinted)) or (0,),
+        mask=(1,) * length,
+        lagging=False,
         truncated=False,
     )
 
