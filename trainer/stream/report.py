@@ -45,7 +45,7 @@ _NOT_ESTABLISHED = (
     "That the order of arms, the memory's wording or the turns of a batch are the best ones: they "
     "were chosen on other seeds, by far fewer runs than would tell small differences apart.",
     "That the right answers of a seed are kept or lost by exactly so much: a share of 100 tasks is "
-    "off by three to five hundredths of itself by chance alone.",
+    "off by some three hundredths by chance alone.",
     "How much rows of other settings differ: of so few seeds, they show what learns and what never "
     "does, and no more. Under the objective `trl` the KL divergences are not measured, so the "
     "watches that stop the policy term alone could not stop it.",
