@@ -162,7 +162,8 @@ def _page(found: Study, stem: str) -> Iterator[str]:
         "One panel per arm: thin lines are seeds, the thick one is their mean, green ticks are "
         "promotions, the dashed line is the median of the third accepted first reply in a row. "
         "*control* learns nothing, *memory* is shown what was said before, *update* learns "
-        "weights, each set through the gate."
+        "weights, each set through the gate. How far the origin follows an instruction in its "
+        "prompt at all was [measured first](compliance.md)."
     )
     yield ""
     yield from _summary(study)
