@@ -12,6 +12,7 @@ from reef_release.cli import (
     audit,
     candidates,
     demo,
+    development,
     gate,
     judge,
     keys,
@@ -40,6 +41,7 @@ app = typer.Typer(
 
 for module in (demo, service, signer, status, operate):
     module.register(app)
+development.register(candidates.scenario)
 app.add_typer(audit.app, name="audit")
 app.add_typer(candidates.candidate, name="candidate")
 app.add_typer(candidates.policy, name="policy")

@@ -22,6 +22,7 @@ from tests.integration.api.traffic import (
     signal,
     vote,
 )
+from tests.integration.api.trainer import TrainerJob
 
 pytestmark = pytest.mark.anyio
 
@@ -154,6 +155,35 @@ async def test_a_batch_given_back_is_claimed_again_and_nothing_is_lost(small: St
     with pytest.raises(Problem) as problem:
         await small.post("train", path, {"lease_id": batch["lease_id"]})
     assert problem.value.status == 409
+
+
+async def test_a_mask_is_recorded_with_the_reply_and_handed_out_with_the_sample(
+    small: Story,
+) -> None:
+    await judged_turn(small, mask=[1, 0])
+    await judged_turn(small)
+    batch = await until(lambda: claim_batch(small))
+    assert [each["mask"] for each in batch["samples"]] == [[1, 0], None]
+
+
+async def test_a_batch_may_hold_replies_of_so_many_releases_ago_as_is_set(site: Site) -> None:
+    async with open_story(site, batch_size=2, batch_max_lag=1) as story:
+        await story.create_scenario()
+        first = await story.release()
+        older = await judged_turn(story)
+        second = await story.release()
+        newer = await judged_turn(story)
+        batch = await until(lambda: claim_batch(story))
+        assert (batch["release_id"], batch["releases"]) == (second, [first, second])
+        assert [(each["turn_id"], each["release_id"]) for each in batch["samples"]] == [
+            (older, first),
+            (newer, second),
+        ]
+        job = TrainerJob(story=story, base=second)
+        await job.train(batch)
+        await judged_turn(story, release_id=first)
+        await story.release()
+        assert (await refusals(story))[0] == "stale"
 
 
 async def test_a_trainer_is_given_batches_of_its_channel_alone(small: Story) -> None:

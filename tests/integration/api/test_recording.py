@@ -161,6 +161,8 @@ async def test_token_data_that_do_not_fit_are_recorded_as_they_are_with_the_reas
         ({"logprobs": [-0.1]}, "length-mismatch"),
         ({"logprobs": [-0.1, None]}, "not-a-log-probability"),
         ({"logprobs": [-0.1, 0.5]}, "not-a-log-probability"),
+        ({"mask": [1]}, "length-mismatch"),
+        ({"mask": [1, 7]}, "no-mask"),
         ({"logprobs": None}, "incomplete-token-data"),
         ({"token_ids": [], "logprobs": []}, "incomplete-token-data"),
         ({"token_ids": [4, -1]}, "token-id-out-of-range"),

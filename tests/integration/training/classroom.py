@@ -27,7 +27,7 @@ from trainer.tiny.phrases import hints
 from trainer.tiny.problems import Problem, draw_many
 from trainer.tiny.shipped import ORIGIN
 
-__all__ = ["BATCH_SIZE", "Classroom", "Forker", "Trainer", "until"]
+__all__ = ["BATCH_SIZE", "Classroom", "Forker", "Trainer", "reply_tokens", "until"]
 
 BATCH_SIZE = 4
 _PATIENCE_S = 60.0
@@ -55,6 +55,11 @@ def _answered(first: int, count: int) -> tuple[tuple[Problem, Generation], ...]:
         (problem, engine.generate(problem.question, sampling, place))
         for place, problem in enumerate(problems, first)
     )
+
+
+def reply_tokens(first: int, count: int) -> float:
+    """The mean length of so many replies, the first of which is the number *first*."""
+    return sum(len(reply.token_ids) for _, reply in _answered(first, count)) / count
 
 
 class Forker:
@@ -169,10 +174,14 @@ class Classroom:
     def batch(self, count: int = BATCH_SIZE) -> None:
         """Record and judge so many conversations of the release served, and wait for the batch."""
         before = len(self.school.events("batch.formed"))
+        self.converse(count)
+        until(lambda: len(self.school.events("batch.formed")), lambda found: found > before)
+
+    def converse(self, count: int) -> None:
+        """Record and judge so many conversations of the release served."""
         for problem, reply in _answered(self.answered, count):
             self._converse(problem, reply)
         self.answered += count
-        until(lambda: len(self.school.events("batch.formed")), lambda found: found > before)
 
     def _converse(self, problem: Problem, reply: Generation) -> None:
         scenario = self.school.scenario

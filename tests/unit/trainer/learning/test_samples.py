@@ -10,7 +10,7 @@ import pytest
 
 from reef_release.errors import BadRequest
 from reef_release.traffic_wire import BatchSampleView
-from tests.batches import HINTS, TEMPERATURE, make_batch
+from tests.batches import HINTS, RELEASE, TEMPERATURE, make_batch
 from trainer.learning.samples import Model, Skipped, load_samples, read_batch
 from trainer.learning.settings import HintRendering, TrainingSettings
 from trainer.tiny.phrases import with_hint
@@ -79,6 +79,8 @@ def test_no_temperature_means_one_and_a_cut_reply_is_seen(model: Model) -> None:
         ({"logprobs": -math.inf}, "not-a-log-probability"),
         ({"logprobs": 0.5}, "not-a-log-probability"),
         ({"release_id": "c" * 64}, "foreign-release"),
+        ({"mask": [1]}, "length-mismatch"),
+        ({"mask": 2}, "no-mask"),
         ({"token_ids": 768}, "token-id-out-of-range"),
         ({"temperature": 0.0}, "temperature"),
         ({"score": 2}, "score"),
@@ -93,7 +95,7 @@ def test_a_sample_that_cannot_be_trusted_is_skipped_with_its_reason(
     def spoil(views: list[BatchSampleView]) -> list[BatchSampleView]:
         whole = {
             name: [value] * len(views[0].token_ids)
-            if name in ("logprobs", "token_ids") and not isinstance(value, list)
+            if name in ("logprobs", "mask", "token_ids") and not isinstance(value, list)
             else value
             for name, value in change.items()
         }
@@ -102,6 +104,42 @@ def test_a_sample_that_cannot_be_trusted_is_skipped_with_its_reason(
     samples, skipped = load_samples(make_batch(4, spoil), model, SETTINGS)
     assert [(each.turn_id, each.reason) for each in skipped] == [("turn-0", reason)]
     assert [each.turn_id for each in samples] == ["turn-1", "turn-2", "turn-3"]
+
+
+def test_a_sample_of_an_earlier_release_that_the_batch_names_lags_behind(model: Model) -> None:
+    earlier = "c" * 64
+
+    def change(views: list[BatchSampleView]) -> list[BatchSampleView]:
+        return [msgspec.structs.replace(views[0], release_id=earlier), *views[1:]]
+
+    batch = msgspec.structs.replace(make_batch(4, change), releases=[RELEASE, earlier])
+    samples, skipped = load_samples(batch, model, SETTINGS)
+    assert skipped == []
+    assert [each.lagging for each in samples] == [True, False, False, False]
+
+
+def test_a_mask_goes_with_the_sample_and_trls_objective_knows_none(model: Model) -> None:
+    def change(views: list[BatchSampleView]) -> list[BatchSampleView]:
+        first, second, *rest = views
+        half = [place % 2 for place in range(len(first.token_ids))]
+        nothing = [0] * len(second.token_ids)
+        return [
+            msgspec.structs.replace(first, mask=half),
+            msgspec.structs.replace(second, mask=nothing),
+            *rest,
+        ]
+
+    samples, skipped = load_samples(make_batch(4, change), model, SETTINGS)
+    assert skipped == []
+    assert samples[0].mask[:4] == (0, 1, 0, 1)
+    assert set(samples[1].mask) == {0}
+    assert samples[2].mask == (1,) * len(samples[2].token_ids)
+    settings = TrainingSettings(objective="trl")
+    _, skipped = load_samples(make_batch(4, change), model, settings)
+    assert [(each.turn_id, each.reason) for each in skipped] == [
+        ("turn-0", "masked"),
+        ("turn-1", "masked"),
+    ]
 
 
 def test_a_sample_that_is_too_long_with_its_hint_is_skipped_and_never_cut(model: Model) -> None:
