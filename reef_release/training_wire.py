@@ -128,7 +128,7 @@ class LineView(_View, frozen=True, kw_only=True):
 
     `training` is the batch in training, `screening` that of the last trained one. `over` says why
     nothing more is trained in it: its candidate failed, its base is served no more, or it was
-    given up; None while it goes on.
+    given up, by its trainer, by a watch that stopped it or by an operator; None while it goes on.
     """
 
     line: str

@@ -98,14 +98,17 @@ def revoke(
 
 
 def restore(
-    batch_id: Annotated[str, typer.Argument(help="A batch that trainers failed on.")],
+    batch_id: Annotated[str, typer.Argument(help="A batch that trainers failed on, or kept.")],
     scenario: ScenarioName,
     reason: _Reason,
     url: Url = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let the samples of a batch be trained again that are refused for what trainers did."""
+    """Let the samples of a batch be trained again that are refused for what trainers did.
+
+    Of a batch that is trained and waits for a release, the line is given up.
+    """
     with connect(url, token_file) as client:
         _written(client.training.restore(scenario, batch_id, reason), as_json)
 

@@ -62,7 +62,8 @@ class Training:
     def restore(self, scenario: str, batch_id: str, reason: str) -> wire.WrittenView:
         """Let the samples of a batch that trainers failed on be trained again; an operator's.
 
-        Raises `Conflict` when none of them is refused for that.
+        Of a trained one that waits for a release, the line is given up. Raises `Conflict` when
+        nothing is to be restored, or while a candidate of the line may still be promoted.
         """
         return self._post(
             scenario, batch_id, "restore", wire.ReasonRequest(reason=reason), again=False

@@ -52,7 +52,8 @@ class BatchController(Controller):
     ) -> Response[BatchAssignment | None]:
         """A batch of the release that the channel serves, with its samples; 204 when there is none.
 
-        The lease stands in the log, so it outlives the service; renew it while working.
+        None is handed out in a channel whose served or first release is revoked; signal health
+        says so. The lease stands in the log, so it outlives the service; renew it while working.
         """
         found = service.scenario(scenario)
         assignment = await claim_batch(service, request.user.name, found, data)

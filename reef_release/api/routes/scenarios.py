@@ -231,7 +231,8 @@ class ScenarioController(Controller):
     ) -> WrittenView:
         """Those that are refused as quarantined or as having come to nothing wait again.
 
-        For when a trainer was at fault, and not the samples.
+        Of a batch that is trained and waits for a release, the line is given up. For when a
+        trainer was at fault, and not the samples.
         """
         return await _append(
             service,

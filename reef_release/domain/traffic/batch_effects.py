@@ -85,6 +85,9 @@ def _batch_restored(
     state: State, _checks: Checks, envelope: Envelope, data: be.BatchRestored
 ) -> None:
     traffic = _scenario(state, envelope).traffic
+    trained = traffic.batches[data.batch_id].trained
+    if data.batch_id in traffic.unsettled and trained is not None:
+        traffic.lines[trained.line_id].given_up = True
     for turn in traffic.restorable(data.batch_id):
         turn.quarantined = False
         turn.lost_lines.clear()

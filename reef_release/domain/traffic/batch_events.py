@@ -68,10 +68,11 @@ class BatchReleased(EventData, frozen=True, kw_only=True):
 
 
 class BatchRestored(EventData, frozen=True, kw_only=True):
-    """An operator lets the samples of a batch be trained again, although trainers failed on them.
+    """An operator lets the samples of a batch be trained again, whatever trainers did with them.
 
     Those that are refused as quarantined or as having come to nothing wait again, as if no trainer
-    had ever had them.
+    had ever had them. A batch that is trained and waits for a release ends its line: whoever
+    trained it may be gone, or never have trained at all.
     """
 
     TYPE = "batch.restored"

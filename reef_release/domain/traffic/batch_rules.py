@@ -104,14 +104,18 @@ def _abandoned(state: State, found: Scenario, batch: Batch, data: be.BatchReleas
 
 
 def _batch_restored(
-    _state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchRestored
+    state: State, _checks: Checks, _scenario: str, found: Scenario, data: be.BatchRestored
 ) -> list[Reason]:
     batch = found.traffic.batches.get(data.batch_id)
     if batch is None:
         return [_no("unknown-batch", f"no batch {data.batch_id}")]
     if not data.reason.strip():
         return [_no("no-reason", "say why, for the audit")]
-    if not found.traffic.restorable(data.batch_id):
+    if data.batch_id in found.traffic.unsettled:
+        waiting = live_candidate(state, found, batch)
+        if waiting is not None:
+            return [_no("candidate-waits", f"candidate {waiting} may still be promoted")]
+    elif not found.traffic.restorable(data.batch_id):
         return [_no("nothing-refused", f"none of its samples is refused as {sorted(RESTORABLE)}")]
     return []
 

@@ -31,8 +31,8 @@ def line_end(state: State, scenario: Scenario, line: Line) -> str | None:
     """Why nothing more is trained in the line; None while it goes on.
 
     `candidate-refused`, `-revoked`, `-failed` or `-errored` (for good), `base-left` when the
-    pointer has moved since the line began, also if it has come back; or `given-up`, by its trainer
-    or because a watch stopped it.
+    pointer has moved since the line began, also if it has come back; or `given-up`, by its
+    trainer, because a watch stopped it, or by an operator.
     """
     for candidate_id in line.candidates:
         end = _end(state, scenario, scenario.candidates[candidate_id])

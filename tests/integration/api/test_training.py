@@ -325,6 +325,18 @@ async def test_a_batch_that_is_given_back_for_ever_stands_in_nobodys_way(
     assert (await signal(story))["total"]["batched"] == 0
 
 
+async def test_an_operator_frees_what_a_trainer_trained_and_kept(
+    story: Story, job: TrainerJob
+) -> None:
+    batch = await job.train()
+    path = story.path("batches", batch["batch_id"], "restore")
+    await story.post("operate", path, {"reason": "nobody knows whose token that was"})
+    assert await released(story, 1) == [(batch["batch_id"], "abandoned")]
+    assert (await refusal(job.submit())).codes == ["batch-released"]
+    again = await until(lambda: claim_batch(story))
+    assert again["samples"] == batch["samples"]
+
+
 async def test_turns_are_not_used_up_by_a_training_without_steps(
     story: Story, job: TrainerJob
 ) -> None:

@@ -334,6 +334,22 @@ def test_a_turn_remembers_the_lines_of_a_release_that_came_to_nothing(trainer: T
     assert world.replayed().scenarios == world.state.scenarios
 
 
+def test_an_operator_ends_the_line_of_a_trainer_that_is_gone(trainer: Trainer) -> None:
+    world = trainer.world
+    batches = [trainer.train(), trainer.train()]
+    trainer.admitted()
+    restored = ev.BatchRestored(batch_id=batches[0], reason="its token was stolen")
+    assert world.attack(restored) == ["candidate-waits"]
+    other = Trainer(world, "line-2")
+    lone = other.train()
+    world.append(changed(restored, batch_id=lone))
+    assert end(other) == "given-up"
+    assert settle(world) == [lone]
+    freed = [sample.turn_id for sample in other.batch_of(lone).formed.samples]
+    assert list(world.scenario.traffic.samples) == freed
+    assert world.replayed().scenarios == world.state.scenarios
+
+
 def test_what_is_claimed_ten_times_and_never_trained_is_quarantined(trainer: Trainer) -> None:
     world = trainer.world
     batch = trainer.form()

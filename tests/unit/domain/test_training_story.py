@@ -91,7 +91,7 @@ class Story:
 
     def restore(self, _trainer: Trainer, _which: int) -> None:
         for batch_id, batch in self.world.scenario.traffic.batches.items():
-            if batch.ended == "quarantined":
+            if batch.ended == "quarantined" or batch.trained is not None:
                 self.world.append(ev.BatchRestored(batch_id=batch_id, reason="try again"))
 
     def lapse(self, trainer: Trainer, which: int) -> None:
