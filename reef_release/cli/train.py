@@ -89,15 +89,20 @@ def worker(
 
 @app.command("replay")
 def replay(
-    batch: Annotated[
-        Path, typer.Option("--batch", help="A batch as the service hands it out (JSON).")
-    ],
-    origin: Annotated[
-        Path, typer.Option("--origin", help="The origin's directory: the teacher, and the form.")
-    ],
     out: Annotated[
         Path, typer.Option("--out", help="Directory to make: weights/, state/, training.json.")
     ],
+    recording: Annotated[
+        Path | None,
+        typer.Option("--from", help="A recording, with all below: STATE/replay/BATCH of a worker."),
+    ] = None,
+    batch: Annotated[
+        Path | None, typer.Option("--batch", help="A batch as the service hands it out (JSON).")
+    ] = None,
+    origin: Annotated[
+        Path | None,
+        typer.Option("--origin", help="The origin's directory: the teacher, and the form."),
+    ] = None,
     weights: Annotated[
         Path | None,
         typer.Option("--weights", help="What is trained: a model, or an adapter; else the origin."),
@@ -111,18 +116,22 @@ def replay(
         typer.Option("--serving", help="The release that sampled, where that is not --weights."),
     ] = None,
     settings: Annotated[
-        Path | None, typer.Option("--settings", help="JSON; see `train settings` for all fields.")
+        Path | None, typer.Option("--settings", help="As the worker takes; `training` counts.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="As the training's start says.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="As the training's start says; default 0.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train one batch again: the same weights as the trainer made, bit for bit on one machine.
 
-    The exit status is 1 when a watch stops the batch; then nothing is written.
+    Give --from, or at least --batch and --origin. The exit status is 1 when a watch stops the
+    batch, and then nothing is written; or when other weights came of a recording than it says.
     """
     run_module(
         "trainer.learning",
         {
+            "--from": recording,
             "--batch": batch,
             "--origin": origin,
             "--out": out,
@@ -139,5 +148,5 @@ def replay(
 
 @app.command("settings")
 def show_settings() -> None:
-    """Print all settings of a training with their defaults, as JSON."""
+    """Print all settings with their defaults, as JSON."""
     run_module("trainer.learning", {}, verb="settings")

@@ -1,4 +1,7 @@
-"""`python -m trainer.learning`: training without a service; see `reef-release train --help`."""
+"""`python -m trainer.learning`: training without a service; see `reef-release train --help`.
+
+Settings are a worker's, in the one format that they have; of these the part `training` counts.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from reef_release.errors import BadRequest, ReefError
-from trainer.learning.settings import TrainingSettings, read_settings
+from reef_release.errors import BadRequest, ReefError, SettingsError
+from trainer.learning.recording import BATCH, SETTINGS, Recorded, parts_of, read_recording
+from trainer.worker.settings import WorkerSettings, read_worker_settings
 
 if TYPE_CHECKING:
     from trainer.learning.batch import Outcome, StepRecord
@@ -19,11 +23,13 @@ _SHOWN = ("loss", "policy", "distillation", "kl_base", "kl_origin", "entropy", "
 
 
 def main() -> int:
-    """Exit status 0, 1 when a watch stopped the batch, or 2 with what to do about an error."""
+    """Exit status 0, 1 when a watch stopped the batch or other weights came of it than are
+    recorded, or 2 with what to do about an error.
+    """
     given = _parser().parse_args()
     try:
         if given.verb == "settings":
-            document = msgspec.json.format(msgspec.json.encode(TrainingSettings()))
+            document = msgspec.json.format(msgspec.json.encode(WorkerSettings()))
             sys.stdout.write(document.decode() + "\n")
             return 0
         return _replay(given)
@@ -41,20 +47,47 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("settings").set_defaults(json=True)
     replay = verbs.add_parser("replay")
-    replay.add_argument("--batch", type=Path, required=True)
-    replay.add_argument("--origin", type=Path, required=True)
+    replay.add_argument("--from", dest="recording", type=Path)
+    replay.add_argument("--batch", type=Path)
+    replay.add_argument("--origin", type=Path)
     replay.add_argument("--out", type=Path, required=True)
     replay.add_argument("--weights", type=Path)
     replay.add_argument("--state", type=Path)
     replay.add_argument("--serving", type=Path)
     replay.add_argument("--settings", type=Path)
-    replay.add_argument("--seed", type=int, default=0)
+    replay.add_argument("--seed", type=int)
     replay.add_argument("--json", action="store_true")
     return parser
 
 
+def _take(given: argparse.Namespace) -> Recorded | None:
+    """Fill in what was not given, from the recording if there is one. Raises `SettingsError`."""
+    if given.recording is None:
+        for name in ("batch", "origin"):
+            if getattr(given, name) is None:
+                raise SettingsError(
+                    f"--{name} is missing.",
+                    next_step="Give --batch and --origin, or --from with a recording that has all.",
+                )
+        return None
+    others = ("batch", "origin", "weights", "state", "serving", "settings", "seed")
+    named = [f"--{name}" for name in others if getattr(given, name) is not None]
+    if named:
+        raise SettingsError(
+            f"--from has all of it, and {', '.join(named)} would be something else.",
+            next_step="Give the recording's parts one by one, without --from.",
+        )
+    recorded = read_recording(given.recording)
+    for name, path in parts_of(given.recording, recorded).items():
+        setattr(given, name, path)
+    given.batch, given.settings = given.recording / BATCH, given.recording / SETTINGS
+    given.seed = recorded.seed
+    return recorded
+
+
 def _replay(given: argparse.Namespace) -> int:
-    settings = read_settings(given.settings.read_bytes()) if given.settings else TrainingSettings()
+    recorded = _take(given)
+    settings = read_worker_settings(given.settings) if given.settings else WorkerSettings()
     document = given.batch.read_bytes()
     # Twelve seconds, after what can be wrong with the arguments.
     from trainer.learning import ranks
@@ -67,19 +100,26 @@ def _replay(given: argparse.Namespace) -> int:
         weights=given.weights or given.origin,
         origin=given.origin,
         out=given.out,
-        settings=settings,
-        seed=given.seed,
+        settings=settings.training,
+        seed=given.seed or 0,
         state=given.state,
         serving=given.serving,
         on_step=None if given.json else _print_step,
     )
+    status = 0 if isinstance(outcome, Trained) else 1
+    told = msgspec.to_builtins(outcome)
+    if recorded is not None:
+        told["as_recorded"] = told.get("weights_id") == recorded.weights_id
+        status = 0 if told["as_recorded"] else 1
     if ranks.index() > 0:
         pass  # the first process tells
     elif given.json:
-        sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
     else:
         _print(outcome, given.out)
-    status = 0 if isinstance(outcome, Trained) else 1
+        if recorded is not None:
+            same = "as" if told["as_recorded"] else "not as"
+            sys.stdout.write(f"{same} recorded: the trainer made {recorded.weights_id}\n")
     ranks.leave(status)
     return status
 

@@ -21,7 +21,6 @@ __all__ = [
     "Objective",
     "Precision",
     "TrainingSettings",
-    "read_settings",
     "settings_text",
 ]
 
@@ -152,20 +151,6 @@ class TrainingSettings(_Settings, frozen=True, kw_only=True):
             )
 
 
-def read_settings(document: bytes) -> TrainingSettings:
-    """The settings in a JSON *document*, nested or as an event has them. Raises `SettingsError`."""
-    try:
-        value = msgspec.json.decode(document)
-        if isinstance(value, dict) and any("." in name for name in value):
-            value = _nested(value)
-        return msgspec.convert(value, TrainingSettings)
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise SettingsError(
-            f"These are no training settings: {error}.",
-            next_step="Correct the field; `reef-release train settings` prints all with defaults.",
-        ) from error
-
-
 def settings_text(settings: TrainingSettings) -> dict[str, str]:
     """The settings as an event has them: a dotted name to the value's JSON."""
     flat: dict[str, str] = {}
@@ -183,14 +168,3 @@ def settings_text(settings: TrainingSettings) -> dict[str, str]:
 
 _OPAQUE = "hints.chat_template_arguments"
 """Its names are another program's, and may have dots."""
-
-
-def _nested(flat: dict[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
-    for name, text in flat.items():
-        *places, last = name.split(".")
-        inner = nested
-        for place in places:
-            inner = inner.setdefault(place, {})
-        inner[last] = msgspec.json.decode(text)
-    return nested

@@ -6,12 +6,12 @@ batch leaves no weights. A bound of null is not watched.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
+from reef_release.domain.traffic.training_rules import LARGEST_FIGURE
 from trainer.objective.settings import require_between
 
 __all__ = ["Bounds", "StepStopped", "StopReason", "check"]
@@ -80,9 +80,12 @@ _WATCHED: tuple[tuple[str, str, StopReason, bool], ...] = (
 
 
 def check(metrics: Mapping[str, float], bounds: Bounds) -> None:
-    """Raise `StepStopped` for the first of *metrics* that is not finite or out of its bound."""
+    """Raise `StepStopped` for the first of *metrics* that is not finite or out of its bound.
+
+    What is larger than float32 holds is not finite for the log, nor here.
+    """
     for name, value in metrics.items():
-        if not math.isfinite(value):
+        if not abs(value) <= LARGEST_FIGURE:
             raise StepStopped("non-finite", f"{name} is {value}")
     for name, field, reason, upper in _WATCHED:
         bound = getattr(bounds, field)

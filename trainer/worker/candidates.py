@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import structlog
@@ -16,19 +16,22 @@ import structlog
 from reef_release.artifacts.collector import collect
 from reef_release.domain.traffic.training_events import Screening
 from reef_release.errors import Conflict, NotFound, Refused, SettingsError
-from reef_release.wire import CandidateManifest
+from reef_release.wire import CandidateManifest, CandidateView
 from trainer.engines.protocol import Sampling
 from trainer.engines.weights import ModelFiles
-from trainer.learning.batch import STATE, WEIGHTS
+from trainer.learning.batch import WEIGHTS
+from trainer.worker import waiting
 from trainer.worker.desk import Desk
 from trainer.worker.releases import Release
 from trainer.worker.screening import Score, is_worth_a_gate
 from trainer.worker.settings import WorkerSettings
-from trainer.worker.state import Line, Submission
+from trainer.worker.state import Line, Submission, Submitted
 
 __all__ = ["Candidates", "Screen"]
 
 _ADMISSION_WAIT_S = 60
+_OUT = ("refused", "failed", "inconclusive", "stale")
+"""How a candidate ends that will not be promoted."""
 _log = structlog.get_logger(__name__)
 
 Screen = Callable[[ModelFiles, ModelFiles | None, Sampling], Score]
@@ -48,6 +51,7 @@ class Candidates:
         self._desk = desk
         self._settings = settings
         self._screen = screen
+        self._waits = ""
 
     def screening(
         self, weights_id: str, weights: Path, *, serving: Release, origin: Release
@@ -133,13 +137,8 @@ class Candidates:
         over = self._desk.client.training.line(scenario, line.line).over
         view = self._desk.client.candidate(scenario, submission.candidate_id)
         if view.status == "promoted":
-            self._desk.directory.keep_adam(
-                submission.candidate_id, self._desk.directory.result(line.result) / STATE
-            )
-            adam = [each for each in self._desk.kept.adam if each != submission.candidate_id]
-            _log.info("promoted", release=submission.candidate_id)
-            self._desk.save(line=None, submission=None, adam=[*adam, submission.candidate_id])
-            self._desk.prune()
+            self.settle()
+            self._desk.abandon(line, "it came to a release")
             return True
         if over is not None:
             self._desk.abandon(line, over)
@@ -148,7 +147,44 @@ class Candidates:
             _log.info("inconclusive, so the line goes on", candidate=submission.candidate_id)
             self._desk.save(submission=None)
             return True
+        self._tell(view)
         return False
+
+    def settle(self) -> None:
+        """See what became of the candidates that were open, those of lines given up included."""
+        for each in self._desk.kept.candidates:
+            fate = self._fate(each)
+            if fate == "promoted":
+                self._desk.promoted(each)
+            elif fate == "out":
+                left = [other for other in self._desk.kept.candidates if other != each]
+                self._desk.save(candidates=left)
+
+    def _fate(self, candidate: Submitted) -> Literal["promoted", "out", "open"]:
+        scenario, pending = self._desk.config.scenario, self._desk.kept.submission
+        identity = candidate.candidate_id
+        if pending is not None and not pending.sent and pending.candidate_id == identity:
+            return "open"
+        over = self._desk.client.training.line(scenario, candidate.line).over
+        try:
+            view = self._desk.client.candidate(scenario, identity)
+        except NotFound:
+            return "out"
+        if view.status == "promoted":
+            return "promoted"
+        if view.revoked or view.status in _OUT or over == "base-left":
+            return "out"
+        # In a line that is over no gate opens; one that is open, or passed, may still promote.
+        undecided = bool(view.gates) and view.gates[-1].outcome in (None, "passed")
+        return "open" if over is None or undecided else "out"
+
+    def _tell(self, view: CandidateView) -> None:
+        """Say what a candidate waits for, whenever that changes."""
+        scenario = self._desk.client.scenario(self._desk.config.scenario)
+        why, next_step = waiting.reason(view, scenario)
+        if why != self._waits:
+            self._waits = why
+            _log.info("candidate waits", candidate=view.candidate_id, why=why, next_step=next_step)
 
     def _submit(self, submission: Submission, line: Line) -> None:
         assert line.result is not None, "it was made of a line"
@@ -159,11 +195,12 @@ class Candidates:
             _log.info("submitted", candidate=view.candidate_id, status=view.status)
         except (Refused, Conflict) as error:
             _log.error("candidate refused", candidate=submission.candidate_id, why=str(error))
-            try:
-                self._desk.client.candidate(scenario, submission.candidate_id)
-            except NotFound:
-                self._desk.give_up(line, "its candidate cannot be submitted")
+            # The log may have these weights from elsewhere: then nothing follows for this line.
+            known = self._desk.client.training.line(scenario, line.line).candidates
+            if submission.candidate_id not in known:
+                self._desk.give_up(line, f"its candidate cannot be submitted: {error.detail}")
                 return
+        self._waits = ""
         self._desk.save(submission=msgspec.structs.replace(submission, sent=True))
 
 

@@ -14,7 +14,8 @@ import structlog
 
 from reef_release.client import ReefClient
 from reef_release.errors import Conflict, NotFound
-from trainer.worker.state import Kept, Line, StateDirectory
+from trainer.worker.settings import KeepSettings
+from trainer.worker.state import Kept, Line, StateDirectory, Submitted
 
 __all__ = ["Desk", "TrainWorkerConfig"]
 
@@ -35,9 +36,14 @@ class Desk:
     """The state of a running trainer. `directory` is locked by the caller."""
 
     def __init__(
-        self, config: TrainWorkerConfig, client: ReefClient, directory: StateDirectory
+        self,
+        config: TrainWorkerConfig,
+        client: ReefClient,
+        directory: StateDirectory,
+        keep: KeepSettings,
     ) -> None:
         """Raises `SettingsError` when the directory cannot be read."""
+        self._keep = keep
         self.config = config
         self.client = client
         self.directory = directory
@@ -52,7 +58,19 @@ class Desk:
 
     def prune(self) -> None:
         """Remove what is needed no more."""
-        self.save(adam=self.directory.prune(self.kept).adam)
+        left = self.directory.prune(self.kept, self._keep.batches)
+        self.save(adam=left.adam, trained=left.trained)
+
+    def promoted(self, candidate: Submitted) -> None:
+        """The log has promoted a candidate: it is a release, with its optimizer's state."""
+        release = candidate.candidate_id
+        if self._keep.releases:
+            self.directory.recordings.promote(candidate.batches, release)
+        self.save(
+            candidates=[each for each in self.kept.candidates if each != candidate],
+            adam=[*(each for each in self.kept.adam if each != release), release],
+        )
+        _log.info("promoted", release=release)
 
     @property
     def worker(self) -> str:
@@ -79,14 +97,35 @@ class Desk:
             after = page.next_after
 
     def give_up(self, line: Line, why: str) -> None:
-        """End the line in the log: the samples of its batches wait again."""
-        last = self.client.training.batch(self.config.scenario, line.batches[-1])
-        if last.stage == "trained" and last.lease_id is not None:
-            self.give_back(last.batch_id, last.lease_id)
+        """End the line in the log: the samples of its batches wait again.
+
+        Where the log does not let it end, that is told, and this trainer leaves it all the same.
+        """
+        scenario = self.config.scenario
+        if self.client.training.line(scenario, line.line).over is None:
+            last = self.client.training.batch(scenario, line.batches[-1])
+            if last.lease_id is None:
+                self._not_ended(line, "another token holds its batches")
+            else:
+                try:
+                    self.client.training.give_back(scenario, last.batch_id, last.lease_id)
+                except (Conflict, NotFound) as error:
+                    if self.client.training.line(scenario, line.line).over is None:
+                        self._not_ended(line, str(error))
         self.abandon(line, why)
 
     def abandon(self, line: Line, why: str) -> None:
-        """Forget a line that is over by the log."""
+        """Forget a line that is over by the log, and what was to be done in it."""
         _log.info("line over", line=line.line, batches=len(line.batches), why=why)
-        self.save(line=None, submission=None)
+        self.save(job=None, line=None, submission=None)
         self.prune()
+
+    def _not_ended(self, line: Line, why: str) -> None:
+        _log.error(
+            "line not ended in the log",
+            line=line.line,
+            why=why,
+            next_step="Give its last batch back with the token that trained it (POST "
+            f"/batches/{line.batches[-1]}/release); else its samples wait until another release "
+            "is served.",
+        )

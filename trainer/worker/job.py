@@ -2,7 +2,9 @@
 
 What always holds: the events of a job follow from the job alone, bit for bit, so whoever is
 killed in the middle sends them again and the log takes each once. The result's directory is named
-by a digest of all that decides its content; if it is there and whole, it is not made again.
+by a digest of all that decides its content; if it is there and whole, it is not made again. What
+stands against this machine or the service is raised, to be gone on with; what would be met again
+by whoever tries is a failure of the batch, and recorded.
 """
 
 from __future__ import annotations
@@ -20,20 +22,42 @@ from reef_release.client import ReefClient
 from reef_release.client.lease import Heartbeat
 from reef_release.domain.canonical import sha256_hex
 from reef_release.domain.traffic.training_events import Screening, SkippedSample
-from reef_release.errors import BadRequest, Conflict, NotFound, ReefError, Refused, Unavailable
+from reef_release.domain.traffic.training_rules import LARGEST_FIGURE
+from reef_release.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ReefError,
+    Refused,
+    RequestTimedOut,
+    SettingsError,
+    Unauthorized,
+    Unavailable,
+    UpstreamTimedOut,
+    UpstreamUnreachable,
+)
 from reef_release.traffic_wire import BatchAssignment
 from reef_release.training_wire import CompletedData, FailedData, StartedData, StepData
 from trainer.learning.batch import WEIGHTS, Outcome, StepRecord, Stopped, Trained
 from trainer.learning.settings import TrainingSettings, settings_text
-from trainer.learning.watches import StepStopped
 from trainer.learning.weights import release_id
-from trainer.worker.releases import Release
-from trainer.worker.state import Job, StateDirectory, sync_tree
+from trainer.worker.files import sync_tree
+from trainer.worker.state import Job, StateDirectory
 
 __all__ = ["Dropped", "Grade", "JobRun", "Train", "new_job"]
 
 _BEATS_PER_LEASE = 3
-_DETAIL_CHARACTERS = 1000
+_DETAIL_CHARACTERS = 2000
+_PASSING = (
+    Forbidden,
+    RequestTimedOut,
+    Unauthorized,
+    Unavailable,
+    UpstreamTimedOut,
+    UpstreamUnreachable,
+)
+"""Errors that say nothing of the batch."""
 _log = structlog.get_logger(__name__)
 
 
@@ -119,14 +143,14 @@ class JobRun:
         weights: Path,
         state: Path | None,
         origin: Path,
-        sampler: Release,
+        sampler: Callable[[], Path | None],
         first_step: int,
-    ) -> tuple[Trained, Screening | None] | None:
-        """Train, grade and record; None when the training was stopped and that is recorded.
+    ) -> tuple[Trained, Screening | None] | Stopped:
+        """Train, grade and record; `Stopped` when there are no weights, and that is recorded.
 
-        `first_step` are the steps of the line before, and `sampler` is the release that the batch
-        is of. Raises `Dropped` when the log refuses the job, and what
-        stands against this machine or the service, to be gone on with later.
+        `first_step` are the steps of the line before; `sampler` has the weights that the batch was
+        sampled from, None where they are those that are trained. Raises `Dropped` when the log
+        refuses the job, and what stands against this machine or the service.
         """
         job = self._job
         self._first_step = first_step
@@ -146,16 +170,13 @@ class JobRun:
                 )
                 outcome: Outcome | None = self._finished()
                 if outcome is None:
-                    # Where the drift is measured with other weights than those that are trained.
-                    other = None if job.parent == sampler.release_id else sampler.directory
-                    outcome = self._made(train, weights, state, origin, other)
+                    outcome = self._made(train, weights, state, origin, sampler)
                 else:
                     self._pending = list(outcome.steps)
                 if isinstance(outcome, Trained):
                     return self._completed(outcome, grade)
-                self._failed(outcome.reason, outcome.detail)
-                return None
-            except (Conflict, NotFound, Refused) as error:
+                return self._failed(outcome)
+            except (BadRequest, Conflict, NotFound, Refused) as error:
                 if error is not self._failure:
                     raise
                 raise Dropped(str(error)) from error
@@ -176,7 +197,12 @@ class JobRun:
         return None
 
     def _made(
-        self, train: Train, weights: Path, state: Path | None, origin: Path, serving: Path | None
+        self,
+        train: Train,
+        weights: Path,
+        state: Path | None,
+        origin: Path,
+        sampler: Callable[[], Path | None],
     ) -> Outcome:
         out = self._directory.result(self._job.result)
         try:
@@ -188,7 +214,7 @@ class JobRun:
                 settings=self._settings,
                 seed=self._job.seed,
                 state=state,
-                serving=serving,
+                serving=sampler(),
                 on_step=self._on_step,
             )
         except OSError as error:
@@ -196,12 +222,13 @@ class JobRun:
                 f"The training cannot be written: {error}.",
                 next_step="Free some disk; the batch is trained when that is done.",
             ) from error
-        except ReefError:
-            raise
+        except ReefError as error:
+            if error is self._failure or isinstance(error, _PASSING):
+                raise
+            return _error(str(error))
         except Exception as error:
             _log.exception("training failed", batch=self._job.batch_id)
-            detail = f"{type(error).__name__}: {error}"
-            return Stopped(steps=(), skipped=(), batch={}, reason="error", detail=detail)
+            return _error(f"{type(error).__name__}: {error}")
         if isinstance(outcome, Trained):
             sync_tree(out)
             _log.info("weights written", batch=self._job.batch_id, weights=outcome.weights_id)
@@ -217,9 +244,6 @@ class JobRun:
             raise
         try:
             self._post_steps()
-        except BadRequest as error:
-            self._pending.clear()
-            raise StepStopped("non-finite", error.detail) from error
         except Unavailable as error:
             # The training goes on without the service; nothing is completed without it.
             _log.warning("step not posted yet", step=record.step, why=error.detail)
@@ -227,36 +251,40 @@ class JobRun:
     def _post_steps(self) -> None:
         while self._pending:
             record = self._pending[0]
+            # A figure that is none cannot stand in the log; the failure that follows names it.
+            figures: dict[str, float | None] = {
+                name: value
+                for name, value in record.metrics.items()
+                if abs(value) <= LARGEST_FIGURE
+            }
             self._post(
                 StepData(
                     batch_id=self._job.batch_id,
                     line=self._job.line,
                     step=self._first_step + record.step,
                     epoch=record.epoch,
-                    metrics=dict(record.metrics),
+                    metrics=figures,
                 )
             )
             del self._pending[0]
 
-    def _completed(self, outcome: Trained, grade: Grade) -> tuple[Trained, Screening | None] | None:
-        try:
-            self._post_steps()
-        except BadRequest as error:
-            self._pending.clear()
-            self._failed("non-finite", error.detail)
-            return None
+    def _completed(
+        self, outcome: Trained, grade: Grade
+    ) -> tuple[Trained, Screening | None] | Stopped:
+        self._post_steps()
         weights = self._directory.result(self._job.result) / WEIGHTS
         try:
             screening = grade(outcome.weights_id, weights)
-        except Refused as error:
-            self._failed("error", f"The weights make no model: {error.detail}")
-            return None
+        except (BadRequest, Refused, SettingsError) as error:
+            stopped = _error(f"The weights make no model: {error.detail}")
+            return self._failed(msgspec.structs.replace(stopped, skipped=outcome.skipped))
         self._post(
             CompletedData(
                 batch_id=self._job.batch_id,
                 line=self._job.line,
                 weights_id=outcome.weights_id,
                 steps=len(outcome.steps),
+                metrics=dict(outcome.after),
                 skipped=[
                     SkippedSample(turn_id=each.turn_id, reason=each.reason)
                     for each in outcome.skipped
@@ -267,24 +295,32 @@ class JobRun:
         _log.info("batch trained", batch=self._job.batch_id, weights=outcome.weights_id)
         return outcome, screening
 
-    def _failed(self, reason: str, detail: str) -> None:
+    def _failed(self, stopped: Stopped) -> Stopped:
         self._post_steps()
+        detail = stopped.detail
+        if stopped.skipped:
+            left = (f"{each.turn_id} ({each.reason}: {each.detail})" for each in stopped.skipped)
+            detail = f"{detail}; left out: {'; '.join(left)}"
         self._post(
-            msgspec.convert(
-                {
-                    "batch_id": self._job.batch_id,
-                    "line": self._job.line,
-                    "reason": reason,
-                    "detail": detail[:_DETAIL_CHARACTERS],
-                },
-                FailedData,
+            FailedData(
+                batch_id=self._job.batch_id,
+                line=self._job.line,
+                reason=stopped.reason,
+                detail=detail[:_DETAIL_CHARACTERS],
             )
         )
-        _log.warning("training stopped", batch=self._job.batch_id, reason=reason, detail=detail)
+        _log.warning(
+            "training stopped", batch=self._job.batch_id, reason=stopped.reason, detail=detail
+        )
+        return stopped
 
     def _post(self, data: StartedData | StepData | CompletedData | FailedData) -> None:
         try:
             self._client.training.post(self._scenario, self._job.lease_id, data)
-        except (Conflict, NotFound, Refused, BadRequest) as error:
+        except ReefError as error:
             self._failure = error
             raise
+
+
+def _error(detail: str) -> Stopped:
+    return Stopped(steps=(), skipped=(), batch={}, reason="error", detail=detail)

@@ -11,7 +11,7 @@ from reef_release.errors import SettingsError
 from trainer.learning.settings import TrainingSettings
 from trainer.objective.settings import require_between
 
-__all__ = ["ScreeningSettings", "WorkerSettings", "read_worker_settings"]
+__all__ = ["KeepSettings", "ScreeningSettings", "WorkerSettings", "read_worker_settings"]
 
 
 class ScreeningSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,11 +41,24 @@ class ScreeningSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
                 require_between(f"screening.{name}", value, 1, 10**6)
 
 
+class KeepSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept of trained batches, for `train replay --from`."""
+
+    batches: int = 5
+    """So many of the newest; those of a line that may still come to a release are kept anyway."""
+    releases: bool = True
+    """For good, the batches of each line whose candidate was promoted."""
+
+    def __post_init__(self) -> None:
+        require_between("keep.batches", self.batches, 0, 10**6)
+
+
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file; see the parts."""
 
     training: TrainingSettings = TrainingSettings()
     screening: ScreeningSettings = ScreeningSettings()
+    keep: KeepSettings = KeepSettings()
 
 
 def read_worker_settings(path: Path) -> WorkerSettings:
@@ -63,6 +76,5 @@ def read_worker_settings(path: Path) -> WorkerSettings:
     except (ValueError, RecursionError) as error:
         raise SettingsError(
             f"{path} holds no settings of a trainer: {error}.",
-            next_step="Correct the field. A file has the parts `training` (see `reef-release train "
-            "settings`) and `screening`.",
+            next_step="Correct the field; `reef-release train settings` prints all with defaults.",
         ) from error

@@ -6,9 +6,10 @@ posted, a submission before it is sent; weights are on the disk before the log h
 The directory is the trainer's alone and one process uses it at a time.
 
     state.json            where the trainer stands
-    batches/BATCH.json    a claimed batch as it came
+    batches/BATCH.json    the batch in hand, as it was claimed
     results/KEY/          what a batch came to: weights/, state/ (Adam's), training.json
-    adam/RELEASE/         Adam's state of a promoted release
+    adam/RELEASE/         Adam's state of a promoted release, or of a candidate that may become one
+    replay/ parts/        trained batches with all that they were trained from
     node/ origin/         what was verified: the release served, and the first one
     screening/            scores that were found
 """
@@ -18,7 +19,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -28,8 +28,10 @@ from reef_release.artifacts.own_directory import OwnDirectory
 from reef_release.errors import SettingsError
 from reef_release.traffic_wire import BatchAssignment
 from reef_release.wire import CandidateManifest
+from trainer.worker.files import only, sync_tree
+from trainer.worker.recordings import Recordings
 
-__all__ = ["Job", "Kept", "Line", "StateDirectory", "Submission", "sync_tree"]
+__all__ = ["Job", "Kept", "Line", "StateDirectory", "Submission", "Submitted"]
 
 _FORMAT = 1
 _KEPT_STATES = 8
@@ -78,8 +80,20 @@ class Submission(_Struct, frozen=True, kw_only=True):
     sent: bool = False
 
 
+class Submitted(_Struct, frozen=True, kw_only=True):
+    """A candidate that may still be promoted, also when its line is over for this trainer."""
+
+    candidate_id: str
+    line: str
+    batches: list[str]
+
+
 class Kept(_Struct, frozen=True, kw_only=True):
-    """Where the trainer stands. `adam` are releases whose optimizer state is kept, oldest first."""
+    """Where the trainer stands.
+
+    `adam` are releases whose optimizer state is kept, `trained` the batches that were trained last,
+    both oldest first; `candidates` are all that the log has not decided on.
+    """
 
     identity: str
     origin: str | None = None
@@ -87,6 +101,8 @@ class Kept(_Struct, frozen=True, kw_only=True):
     line: Line | None = None
     submission: Submission | None = None
     adam: list[str] = []
+    candidates: list[Submitted] = []
+    trained: list[str] = []
 
 
 class _File(_Struct, frozen=True, kw_only=True):
@@ -103,6 +119,7 @@ class StateDirectory:
         self._own = OwnDirectory(root, "trainer")
         for name in ("batches", "results", "adam"):
             (root / name).mkdir(mode=0o700, exist_ok=True)
+        self.recordings = Recordings(root)
 
     def __enter__(self) -> StateDirectory:
         """Raises `SettingsError` when another process is in."""
@@ -145,7 +162,7 @@ class StateDirectory:
         return self.root / "results" / name
 
     def batch_file(self, batch_id: str) -> Path:
-        """The batch as it was claimed: what `train replay --batch` takes."""
+        """The batch in hand as it was claimed."""
         return self.root / "batches" / f"{batch_id}.json"
 
     def keep_batch(self, batch: BatchAssignment) -> None:
@@ -180,21 +197,28 @@ class StateDirectory:
         draft.rename(target)
         sync_directory(target.parent)
 
-    def prune(self, kept: Kept) -> Kept:
-        """Remove what nothing in *kept* needs any more; returns it with what is left."""
+    def prune(self, kept: Kept, recordings: int) -> Kept:
+        """Remove what nothing in *kept* needs any more, and all but the newest *recordings*.
+
+        Returns it with what is left.
+        """
         adam = kept.adam[-_KEPT_STATES:]
-        results, batches = set[str](), set[str]()
+        trained = kept.trained[-recordings:] if recordings else []
+        results, batches, replay = set[str](), set[str](), set(trained)
         if kept.job is not None:
             results.add(kept.job.result)
             batches.add(kept.job.batch_id)
         if kept.line is not None:
-            batches.update(kept.line.batches)
+            replay.update(kept.line.batches)
             if kept.line.result is not None:
                 results.add(kept.line.result)
-        _only(self.root / "results", results)
-        _only(self.root / "batches", {f"{each}.json" for each in batches})
-        _only(self.root / "adam", set(adam))
-        return msgspec.structs.replace(kept, adam=adam)
+        for candidate in kept.candidates:
+            replay.update(candidate.batches)
+        only(self.root / "results", results)
+        only(self.root / "batches", {f"{each}.json" for each in batches})
+        only(self.root / "adam", {*adam, *(each.candidate_id for each in kept.candidates)})
+        self.recordings.prune(replay)
+        return msgspec.structs.replace(kept, adam=adam, trained=trained)
 
     def _replace(self, path: Path, data: bytes) -> None:
         draft = path.with_name(f".{path.name}.new")
@@ -207,28 +231,3 @@ class StateDirectory:
             os.close(descriptor)
         draft.rename(path)
         sync_directory(path.parent)
-
-
-def sync_tree(directory: Path) -> None:
-    """Make the files below *directory*, and their names, durable."""
-    for path in sorted(directory.rglob("*"), reverse=True):
-        if path.is_dir():
-            sync_directory(path)
-        else:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-    sync_directory(directory)
-    sync_directory(directory.parent)
-
-
-def _only(directory: Path, names: Collection[str]) -> None:
-    for path in directory.iterdir():
-        if path.name in names:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()

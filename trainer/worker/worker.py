@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 import structlog
 
 from reef_release.client import ReefClient
-from reef_release.errors import ReefError, Refused, Unavailable
+from reef_release.errors import ReefError, Refused, SettingsError, Unavailable
 from reef_release.ids import uuid7
-from trainer.learning.batch import STATE, WEIGHTS
+from trainer.learning.batch import STATE, WEIGHTS, Stopped
 from trainer.learning.settings import settings_text
 from trainer.learning.weights import release_id
 from trainer.worker.candidates import Candidates, Screen
@@ -29,7 +30,7 @@ from trainer.worker.desk import Desk, TrainWorkerConfig
 from trainer.worker.job import Dropped, JobRun, Train, new_job
 from trainer.worker.releases import Release
 from trainer.worker.settings import WorkerSettings
-from trainer.worker.state import Job, Line, StateDirectory
+from trainer.worker.state import Job, Line, StateDirectory, Submitted
 
 __all__ = ["Source", "TrainWorker"]
 
@@ -62,7 +63,7 @@ class TrainWorker:
         screen: Screen | None,
     ) -> None:
         """Raises `SettingsError` when the settings submit and there is nothing to screen with."""
-        self._desk = Desk(config, client, directory)
+        self._desk = Desk(config, client, directory, settings.keep)
         self._candidates = Candidates(self._desk, settings, screen)
         self._source = source
         self._settings = settings
@@ -85,7 +86,7 @@ class TrainWorker:
                 if self._round():
                     pause_s = self._desk.config.poll_s
                     continue
-            except ReefError as error:
+            except (ReefError, OSError) as error:
                 if once:
                     raise
                 _log.error("training interrupted", why=str(error))
@@ -196,6 +197,7 @@ class TrainWorker:
         if batch is None:
             return False
         self._desk.directory.keep_batch(batch)
+        self._candidates.settle()
         job = new_job(
             batch,
             line=uuid7() if line is None else line.line,
@@ -212,22 +214,22 @@ class TrainWorker:
         start = serving.release_id if line is None else line.weights_id
         if job.parent != start or (line is not None and not self._is_intact(line)):
             # Another release is served than when the batch was claimed, or a disk was lost.
-            self._drop(job, f"the weights {job.parent[:12]} that it starts from are gone")
             if line is not None:
                 self._desk.give_up(line, "its weights are no longer on this machine")
+            self._drop(job, f"the weights {job.parent[:12]} that it starts from are gone")
             return
-        run = JobRun(
-            self._desk.client,
-            self._desk.config.scenario,
-            self._desk.directory,
-            job,
-            self._settings.training,
-        )
         if line is None or line.result is None:
             weights, state = serving.directory, self._desk.directory.adam(serving.release_id)
         else:
             result = self._desk.directory.result(line.result)
             weights, state = result / WEIGHTS, result / STATE
+        scenario, directory = self._desk.config.scenario, self._desk.directory
+        try:
+            run = JobRun(self._desk.client, scenario, directory, job, self._settings.training)
+        except SettingsError as error:
+            self._drop(job, str(error))
+            return
+        sampler = partial(self._sampler, run.batch.release_id, job.parent, serving, origin)
         try:
             done = run.run(
                 self._train,
@@ -235,18 +237,34 @@ class TrainWorker:
                 weights=weights,
                 state=state,
                 origin=origin.directory,
-                sampler=self._sampler(run.batch.release_id, serving, origin),
+                sampler=sampler,
                 first_step=0 if line is None else line.steps,
             )
         except Dropped as dropped:
             self._drop(job, dropped.why)
             return
-        if done is None:
+        if isinstance(done, Stopped):
+            if line is not None and done.reason != "error":
+                # What the line has come to is not to be trusted with another batch, nor this one
+                # with the line; a batch that cannot be trained says nothing of the line.
+                self._desk.give_up(line, f"a batch was stopped in it: {done.reason}")
             self._desk.save(job=None)
             return
         self._trained += 1
         self._dropped = None
         trained, screening = done
+        directory.recordings.keep(
+            run.batch,
+            self._settings.training,
+            line=job.line,
+            parent=job.parent,
+            seed=job.seed,
+            weights_id=trained.weights_id,
+            origin=origin.directory,
+            weights=weights,
+            state=state,
+            serving=sampler(),
+        )
         before = line or Line(
             line=job.line, base=serving.release_id, weights_id=job.parent, parent=job.parent
         )
@@ -261,10 +279,19 @@ class TrainWorker:
             settings=job.settings,
             metrics=trained.batch | trained.after,
         )
-        submission = None
+        kept = self._desk.kept
+        changes: dict[str, Any] = {"trained": [*kept.trained, job.batch_id]}
         if screening is not None and screening.submits:
             submission = self._candidates.submission(line, screening, origin)
-        self._desk.save(job=None, line=line, submission=submission)
+            candidate = Submitted(
+                candidate_id=submission.candidate_id, line=line.line, batches=line.batches
+            )
+            # Whenever it is promoted, the next line begins with this.
+            self._desk.directory.keep_adam(
+                submission.candidate_id, self._desk.directory.result(job.result) / STATE
+            )
+            changes |= {"submission": submission, "candidates": [*kept.candidates, candidate]}
+        self._desk.save(job=None, line=line, **changes)
         self._desk.prune()
 
     def _drop(self, job: Job, why: str) -> None:
@@ -279,9 +306,13 @@ class TrainWorker:
             )
         self._dropped = job.batch_id
 
-    def _sampler(self, release_id: str, serving: Release, origin: Release) -> Release:
-        """The release that sampled a batch; it may be an earlier one."""
+    def _sampler(
+        self, release_id: str, parent: str, serving: Release, origin: Release
+    ) -> Path | None:
+        """The release that sampled a batch, unless it is `parent`; it may be an earlier one."""
+        if release_id == parent:
+            return None
         for each in (origin, serving):
             if each.release_id == release_id:
-                return each
-        return self._source.release(release_id)
+                return each.directory
+        return self._source.release(release_id).directory

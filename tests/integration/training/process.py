@@ -19,6 +19,7 @@ from typing import Any
 from trainer.learning.step import RecordedTurnsTrainer
 from trainer.worker import __main__ as program
 from trainer.worker.candidates import Candidates
+from trainer.worker.desk import Desk
 from trainer.worker.job import JobRun
 from trainer.worker.state import StateDirectory
 from trainer.worker.worker import TrainWorker
@@ -31,6 +32,7 @@ _POINTS: dict[str, tuple[type[Any], str, str]] = {
     "written": (JobRun, "_completed", "before"),
     "screened": (Candidates, "screening", "after"),
     "completed": (JobRun, "_completed", "after"),
+    "stopped": (Desk, "give_up", "before"),
     "decided": (Candidates, "_submit", "before"),
     "submitted": (Candidates, "_submit", "sent"),
 }

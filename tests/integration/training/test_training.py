@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +10,32 @@ from safetensors.torch import load_file
 
 from reef_release.errors import Forbidden
 from reef_release.tokens import TokenRole
-from tests.integration.training.classroom import Classroom, Trainer
+from tests.integration.training.classroom import BATCH_SIZE, Classroom, Trainer, reply_tokens
 from tests.integration.training.conftest import Open
 from trainer.learning.batch import WEIGHTS, Trained, run_batch
+from trainer.learning.recording import BATCH, SETTINGS, parts_of, read_recording
 from trainer.learning.samples import read_batch
-from trainer.learning.settings import read_settings
-from trainer.tiny.shipped import ORIGIN
+from trainer.learning.settings import settings_text
+from trainer.worker.settings import read_worker_settings
 
 
-def replayed(trainer: Trainer, started: dict[str, Any], out: Path, **given: Any) -> Trained:
-    """The batch of a training.started again, from what the log and the trainer's directory say."""
-    document = (trainer.state / "batches" / f"{started['batch_id']}.json").read_bytes()
+def replayed(trainer: Trainer, started: dict[str, Any], out: Path) -> Trained:
+    """The batch of a training.started again, from the trainer's recording of it."""
+    recording = trainer.state / "replay" / started["batch_id"]
+    recorded = read_recording(recording)
+    parts: dict[str, Any] = parts_of(recording, recorded)
+    settings = read_worker_settings(recording / SETTINGS).training
+    assert (recorded.seed, recorded.parent) == (started["seed"], started["parent"])
+    assert settings_text(settings) == started["settings"]
     outcome = run_batch(
-        read_batch(document),
-        weights=given.pop("weights", ORIGIN),
-        origin=ORIGIN,
+        read_batch((recording / BATCH).read_bytes()),
         out=out,
-        settings=read_settings(json.dumps(started["settings"]).encode()),
-        seed=started["seed"],
-        **given,
+        settings=settings,
+        seed=recorded.seed,
+        **parts,
     )
     assert isinstance(outcome, Trained)
+    assert outcome.weights_id == recorded.weights_id
     return outcome
 
 
@@ -88,7 +92,40 @@ def test_samples_that_are_too_long_are_skipped_and_a_batch_of_them_is_failed(
     assert [each["reason"] for each in failed] == ["error"] * 3
     assert "none of the batch's samples" in failed[0]["detail"]
     assert len(classroom.candidates()) == before
+    assert "too-long: " in failed[0]["detail"]
     assert trainer.kept()["job"] is None
+
+
+def test_a_watch_stop_ends_its_line_also_when_the_trainer_is_killed_right_after(
+    open_classroom: Open, tmp_path: Path
+) -> None:
+    classroom = open_classroom("stopped")
+    school, origin = classroom.school, classroom.school.serving
+    # A bound between the lengths of the first batch's replies and of the second's.
+    one, two = reply_tokens(0, BATCH_SIZE), reply_tokens(BATCH_SIZE, BATCH_SIZE)
+    bound = "reply_tokens_high" if two > one else "reply_tokens_low"
+    trainer = classroom.trainer(
+        "trainer",
+        training={"bounds": {"truncated": 1.0, bound: (one + two) / 2}},
+        screening={"submit_pass_rate": None},
+    )
+    classroom.batch()
+    classroom.batch()
+    assert trainer.run(kill="stopped") == -9, trainer.said
+    (failed,) = school.events("training.failed")
+    assert failed["reason"] == "reply-length"
+    assert trainer.run() == 0, trainer.said
+    first, second, *others = school.events("training.started")
+    assert second["line"] == first["line"] == failed["line"]
+    assert {each["line"] for each in others}.isdisjoint({first["line"]})
+    assert others[0]["parent"] == first["parent"] == origin
+    # Nothing is posted twice by the process that goes on.
+    assert school.events("training.failed", lease_id=failed["lease_id"]) == [failed]
+    metrics = school.events("training.step", batch_id=first["batch_id"])[0]["metrics"]
+    assert {"kl_base", "entropy", "drift", "drift_share", "reply_tokens", "truncated"} <= (
+        metrics.keys()
+    )
+    assert replayed(trainer, first, tmp_path / "again").steps
 
 
 @pytest.mark.parametrize("kind", ["full", "lora"])
@@ -111,9 +148,14 @@ def test_a_promoted_candidate_is_where_the_next_line_begins_with_its_optimizer_s
     first, second = school.events("training.started")
     assert (first["parent"], second["parent"]) == (origin, candidate.candidate_id)
     assert first["line"] != second["line"]
-    state = trainer.state / "adam" / candidate.candidate_id
-    weights = trainer.state / "node" / "releases" / candidate.candidate_id
-    again = replayed(trainer, second, tmp_path / "again", weights=weights, state=state)
+    recording = trainer.state / "replay" / second["batch_id"]
+    state = parts_of(recording, read_recording(recording))["state"]
+    assert state is not None
+    adam = trainer.state / "adam" / candidate.candidate_id
+    assert (state / "state.json").read_bytes() == (adam / "state.json").read_bytes()
+    promoted = trainer.state / "replay" / first["batch_id"] / "promoted"
+    assert promoted.read_text().strip() == candidate.candidate_id
+    again = replayed(trainer, second, tmp_path / "again")
     assert again.weights_id == school.events("training.completed")[-1]["weights_id"]
     (other,) = school.events("candidate.submitted", candidate_id=again.weights_id)
     assert (other["base"], other["batches"]) == (candidate.candidate_id, [second["batch_id"]])

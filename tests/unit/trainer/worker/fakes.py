@@ -109,6 +109,8 @@ class FakeClient:
             return
         self._append(event)
         self.posts.append(kind.TYPE)
+        if isinstance(event, ev.TrainingFailed):
+            self.settle()
 
     def batches(self, scenario: str, after: int = -1) -> training_wire.BatchesView:
         found = [self.batch(scenario, each) for each in self.world.scenario.traffic.batches]
@@ -207,13 +209,17 @@ class FakeTrain:
     outcome: Callable[[], Outcome] | None = None
     skipped: str = ""
     moves_nothing: bool = False
+    figures: dict[str, float] = field(default_factory=lambda: {"loss": 0.5})
+    """Of the first step."""
     knows_batches: bool = True
     """Whether the weights follow from the batch's name, too."""
 
     def __call__(self, batch: BatchAssignment, *, out: Path, **given: Any) -> Outcome:
         weights = {path.name: path.read_bytes() for path in sorted(given["weights"].iterdir())}
-        self.calls.append({"batch_id": batch.batch_id, "before": weights, **given})
-        record = StepRecord(step=1, epoch=1, metrics={"loss": 0.5})
+        state = given["state"] and (given["state"] / "of").read_text()
+        call = {"batch_id": batch.batch_id, "before": weights, "state_of": state}
+        self.calls.append(call | given)
+        record = StepRecord(step=1, epoch=1, metrics=self.figures)
         given["on_step"](record)
         if self.outcome is not None:
             return self.outcome()
@@ -289,8 +295,8 @@ class Class:
             files={file.path: file.sha256 for file in files},
         )
 
-    def run(self) -> TrainWorker:
-        """A new process that does what is due; the worker, after it ended."""
+    def run(self, rounds: int = 1) -> TrainWorker:
+        """A new process that does what is due, so often; the worker, after it ended."""
         settings = msgspec.convert(self.settings, WorkerSettings)
         with StateDirectory(self.root / "state") as directory:
             worker = TrainWorker(
@@ -302,7 +308,8 @@ class Class:
                 train=self.train,
                 screen=self._screen if self.screens else None,
             )
-            worker.run(once=True)
+            for _ in range(rounds):
+                worker.run(once=True)
         return worker
 
     def _screen(self, model: ModelFiles, *_: Any) -> Score:

@@ -53,6 +53,7 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
         ("[screening]\nsubmit_pass_rate = 2.0", "submit_pass_rate"),
         ("[screening]\nsubmit_pass_rate = nan", "submit_pass_rate"),
         ("[screening]\ngive_up_after = 0", "give_up_after"),
+        ("[keep]\nbatches = -1", "keep.batches"),
         ("[training.adam]\nlearning_rate = inf", "learning_rate"),
         ("training = ", "settings of a trainer"),
     ],

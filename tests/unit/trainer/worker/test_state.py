@@ -7,9 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reef_release.errors import SettingsError
+from reef_release.errors import BadRequest, SettingsError
 from reef_release.traffic_wire import BatchAssignment
-from trainer.worker.state import Job, Line, StateDirectory
+from trainer.learning.recording import read_recording
+from trainer.learning.settings import TrainingSettings
+from trainer.worker.state import Job, Line, StateDirectory, Submitted
 
 
 @pytest.fixture
@@ -88,8 +90,8 @@ def test_what_nothing_needs_is_removed(directory: StateDirectory) -> None:
         result="result-of-one",
     )
     kept = msgspec.structs.replace(directory.read(), job=job("two"), line=line, adam=["three"])
-    assert directory.prune(kept) == kept
-    assert {path.stem for path in (directory.root / "batches").iterdir()} == {"one", "two"}
+    assert directory.prune(kept, 5) == kept
+    assert {path.stem for path in (directory.root / "batches").iterdir()} == {"two"}
     assert {path.name for path in (directory.root / "results").iterdir()} == {
         "result-of-one",
         "result-of-two",
@@ -104,9 +106,74 @@ def test_states_of_the_newest_releases_are_kept(directory: StateDirectory, tmp_p
     names = [f"{number:064}" for number in range(10)]
     for name in names:
         directory.keep_adam(name, state)
-    kept = directory.prune(msgspec.structs.replace(directory.read(), adam=names))
+    open_ = Submitted(candidate_id=names[0], line="line", batches=[])
+    kept = directory.prune(msgspec.structs.replace(directory.read(), adam=names), 5)
     assert kept.adam == names[-8:]
     assert directory.adam(names[0]) is None
     found = directory.adam(names[-1])
     assert found is not None
     assert (found / "state.json").read_text() == "{}"
+    # A candidate that may still be promoted does not grow old.
+    directory.keep_adam(open_.candidate_id, state)
+    directory.prune(msgspec.structs.replace(kept, candidates=[open_]), 5)
+    assert directory.adam(open_.candidate_id) is not None
+
+
+def record(directory: StateDirectory, name: str, weights: Path) -> None:
+    directory.recordings.keep(
+        batch(name),
+        TrainingSettings(),
+        line="line",
+        parent="p",
+        seed=1,
+        weights_id="w",
+        origin=weights,
+        weights=weights,
+        state=None,
+        serving=None,
+    )
+
+
+def test_recordings_of_releases_and_open_lines_and_the_newest_are_kept(
+    directory: StateDirectory, tmp_path: Path
+) -> None:
+    names = [f"batch-{number}" for number in range(8)]
+    for name in names:
+        weights = tmp_path / name
+        weights.mkdir()
+        # Two of them were trained from the same.
+        (weights / "model").write_text("same" if name in names[:2] else name)
+        record(directory, name, weights)
+    parts = directory.root / "parts"
+    assert len(list(parts.iterdir())) == 7
+    directory.recordings.promote(names[:1], "a" * 64)
+    line = Line(line="l", base="a", weights_id="b", parent="a", batches=[names[2]])
+    candidate = Submitted(candidate_id="c", line="k", batches=[names[3]])
+    kept = msgspec.structs.replace(
+        directory.read(), line=line, candidates=[candidate], trained=names
+    )
+    left = directory.prune(kept, 2)
+    assert left.trained == names[-2:]
+    replay = directory.root / "replay"
+    assert sorted(path.name for path in replay.iterdir()) == [
+        names[each] for each in (0, 2, 3, 6, 7)
+    ]
+    assert len(list(parts.iterdir())) == 5
+    directory.prune(msgspec.structs.replace(left, line=None, candidates=[]), 0)
+    assert [path.name for path in replay.iterdir()] == names[:1]
+    (part,) = parts.iterdir()
+    assert (part / "model").read_text() == "same"
+
+
+def test_a_recording_whose_part_is_gone_says_so(directory: StateDirectory, tmp_path: Path) -> None:
+    (tmp_path / "weights").mkdir()
+    record(directory, "one", tmp_path / "weights")
+    recording = directory.root / "replay" / "one"
+    assert read_recording(recording).batch_id == "one"
+    (part,) = (directory.root / "parts").iterdir()
+    part.rmdir()
+    with pytest.raises(BadRequest, match="is gone"):
+        read_recording(recording)
+    (recording / "recording.json").write_text('{"format": "another"}')
+    with pytest.raises(BadRequest, match="no recording"):
+        read_recording(recording)

@@ -6,16 +6,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from reef_release.domain import events as ev
 from reef_release.domain.events import Screening
-from reef_release.errors import Refused, SettingsError, Unavailable
+from reef_release.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    ReefError,
+    Refused,
+    SettingsError,
+    Unauthorized,
+    Unavailable,
+)
+from reef_release.training_wire import FailedData
 from tests.unit.trainer.worker.fakes import Class, score_of, stopped
 from trainer.learning.batch import Outcome
+from trainer.learning.recording import BATCH, SETTINGS, parts_of, read_recording
+from trainer.learning.samples import Skipped, read_batch
 from trainer.worker.candidates import Candidates
 from trainer.worker.screening import Score
-from trainer.worker.settings import ScreeningSettings, WorkerSettings
+from trainer.worker.settings import ScreeningSettings, WorkerSettings, read_worker_settings
+from trainer.worker.state import StateDirectory
 
 
 @pytest.fixture
@@ -54,6 +69,7 @@ def test_a_batch_is_trained_recorded_screened_and_submitted(school: Class) -> No
     assert completed.screening == Screening(
         tasks=10, passed=10, right=10, base_passed=5, base_right=10, submits=True
     )
+    assert completed.metrics == {"kl_base": "0.125"}
 
 
 def test_while_a_candidate_may_be_promoted_nothing_more_is_trained(school: Class) -> None:
@@ -83,7 +99,7 @@ def test_after_a_promotion_the_next_line_begins_at_the_release_with_its_state(
     school.run()
     first, second = school.train.calls
     assert first["state"] is None
-    assert (second["state"] / "of").read_text() == release
+    assert second["state_of"] == release
     assert school.ends("training.started")[1].parent == release
     assert len(set(lines_of(school))) == 2
     assert steps_of(school) == [1, 2, 1, 2]
@@ -123,9 +139,127 @@ def test_after_a_failed_gate_training_starts_again_from_the_release_and_its_stat
     school.traffic.form()
     school.run()
     last = school.train.calls[-1]
-    assert (last["state"] / "of").read_text() == release
+    assert last["state_of"] == release
     assert last["before"] == school.train.calls[1]["before"]
     assert len(set(lines_of(school))) == 3
+
+
+def late(school: Class) -> str:
+    """A candidate whose gate passed, and whose line this trainer then gave up."""
+    school.traffic.form()
+    school.run()
+    candidate = school.candidate
+    gate_id = school.world.passed(candidate)
+    # As a trainer whose settings changed, or that was started from an older directory.
+    with StateDirectory(school.root / "state") as directory:
+        kept = directory.read()
+        directory.write(msgspec.structs.replace(kept, line=None, submission=None))
+        assert [each.candidate_id for each in kept.candidates] == [candidate]
+    return gate_id
+
+
+def test_a_candidate_that_is_promoted_late_has_its_optimizer_state_still(school: Class) -> None:
+    gate_id = late(school)
+    release = school.candidate
+    school.traffic.form()
+    school.run()  # Another line, from the release that is still served.
+    assert school.train.calls[-1]["state_of"] is None
+    school.world.promote(gate_id)
+    school.client.settle()
+    school.traffic.form()
+    school.run()
+    assert school.train.calls[-1]["state_of"] == release
+    assert (school.kept().adam, len(school.kept().candidates)) == ([release], 1)
+
+
+def test_the_state_of_a_candidate_goes_when_the_log_says_that_it_comes_to_nothing(
+    school: Class,
+) -> None:
+    promoted(school)
+    school.traffic.form()
+    school.run()
+    out = school.candidate
+    assert out in {each.candidate_id for each in school.kept().candidates}
+    school.world.gate(out, "---")
+    school.client.settle()
+    school.traffic.form()
+    school.run()
+    assert out not in {each.candidate_id for each in school.kept().candidates}
+    assert not (school.root / "state" / "adam" / out).exists()
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["kl", "entropy", "reply-length", "truncation", "drift", "update-norm", "non-finite"],
+)
+def test_a_watch_stop_ends_its_line_and_the_next_begins_at_the_release_with_its_state(
+    school: Class, reason: str
+) -> None:
+    release = promoted(school)
+    school.settings["screening"] = {}
+    one = school.traffic.form()
+    school.run()
+    two = school.traffic.form()
+    calls = len(school.train.calls)
+    school.train.outcome = lambda: once(school, stopped(reason))
+    school.run()
+    school.traffic.form()
+    school.run()
+    stop, after = school.train.calls[calls:][:2]
+    assert (stop["batch_id"], stop["state_of"] == release) == (two, False)
+    assert after["state_of"] == release
+    assert after["before"] == {
+        path.name: path.read_bytes() for path in school.release(release).directory.iterdir()
+    }
+    assert [each.reason for each in school.ends("training.failed")] == [reason]
+    assert [(each.batch_id, each.reason) for each in school.ends("batch.released")] == [
+        (one, "abandoned")
+    ]
+    assert len(set(lines_of(school))) == 3
+
+
+def once(school: Class, outcome: Outcome) -> Outcome:
+    """The outcome of this training alone."""
+    school.train.outcome = None
+    return outcome
+
+
+def test_a_batch_that_cannot_be_trained_leaves_its_line_as_it_is(school: Class) -> None:
+    school.settings = {}
+    school.traffic.form()
+    school.run()
+    school.traffic.form()
+    school.train.outcome = lambda: once(school, stopped("error"))
+    school.run()
+    assert len(set(lines_of(school))) == 1
+    assert steps_of(school) == [1, 2, 3, 3, 4]
+
+
+def test_a_kill_right_after_a_watch_stop_is_gone_on_from_in_the_next_line(school: Class) -> None:
+    school.settings = {}
+    origin = school.world.serving
+    school.traffic.form()
+    school.run()
+    school.traffic.form()
+    school.train.outcome = lambda: stopped("kl")
+    real = school.client.post
+
+    def killed(scenario: str, lease_id: str, data: Any) -> None:
+        real(scenario, lease_id, data)
+        if isinstance(data, FailedData):
+            raise KeyboardInterrupt
+
+    school.client.post = killed  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        school.run()
+    assert school.kept().job is not None
+    school.client.post = real  # type: ignore[method-assign]
+    school.train.outcome = lambda: once(school, stopped("kl"))
+    school.run()
+    # What was posted is posted again and known, and then the line is over.
+    assert len(school.ends("training.failed")) == 1
+    assert school.ends("training.started")[-1].parent == origin
+    assert school.train.calls[-1]["state_of"] is None
 
 
 def test_after_a_rollback_training_starts_from_the_release_that_is_served_again(
@@ -140,7 +274,7 @@ def test_after_a_rollback_training_starts_from_the_release_that_is_served_again(
     school.traffic.form()
     school.run()
     last = school.train.calls[-1]
-    assert (last["state"] / "of").read_text() == first
+    assert last["state_of"] == first
     assert school.ends("training.started")[-1].parent == first
 
 
@@ -419,6 +553,84 @@ def test_a_crash_of_the_training_is_an_error_with_its_words(school: Class) -> No
     assert (failed.reason, failed.detail) == ("error", "RuntimeError: CUDA out of memory")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        Refused("these weights make no model", next_step="Give a complete release."),
+        SettingsError("terms.top_k is 769; there are 768 tokens."),
+        BadRequest("the state holds nothing"),
+        Conflict("two things of one name"),
+    ],
+)
+def test_what_everybody_would_meet_again_is_a_failure_of_the_batch_with_its_words(
+    school: Class, error: ReefError
+) -> None:
+    def refuse() -> Outcome:
+        raise error
+
+    school.traffic.form()
+    school.train.outcome = refuse
+    school.run()
+    failed = school.ends("training.failed")
+    assert [(each.reason, each.detail) for each in failed] == [("error", str(error))] * 3
+    assert school.kept().job is None
+
+
+def test_a_release_that_sampled_and_cannot_be_had_is_a_failure_of_the_batch(
+    school: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    school.settings = {}
+    school.traffic.form()
+    school.run()
+    school.traffic.form()
+    monkeypatch.setattr(
+        "trainer.worker.worker.TrainWorker._sampler",
+        lambda *_: (_ for _ in ()).throw(Refused("the files are another release's")),
+    )
+    school.run()
+    assert [each.reason for each in school.ends("training.failed")] == ["error"] * 3
+
+
+@pytest.mark.parametrize("error", [Unauthorized("no such token"), Forbidden("of another trainer")])
+@pytest.mark.parametrize("point", ["training.step", "training.completed"])
+def test_what_the_service_says_of_the_trainer_is_no_failure_of_the_batch(
+    school: Class, error: ReefError, point: str
+) -> None:
+    def fail(what: str) -> None:
+        if what == point:
+            raise error
+
+    school.traffic.form()
+    school.client.before = fail
+    with pytest.raises(type(error)):
+        school.run()
+    assert school.ends("training.failed") == []
+    assert school.kept().job is not None
+    school.client.before = lambda _what: None
+    school.run()
+    assert len(school.ends("training.completed")) == 1
+
+
+def test_a_batch_that_is_no_longer_on_the_disk_is_claimed_again(school: Class) -> None:
+    batch_id = school.traffic.form()
+    school.client.before = school.unavailable("training.started")
+    with pytest.raises(Unavailable):
+        school.run()
+    (school.root / "state" / "batches" / f"{batch_id}.json").unlink()
+    school.client.before = lambda _what: None
+    school.run()
+    assert [each.lease_id for each in school.ends("training.completed")] == ["lease-2"]
+
+
+def test_figures_that_are_none_are_left_out_of_the_step_that_has_them(school: Class) -> None:
+    school.train.figures = {"loss": float("nan"), "entropy": 0.5, "policy": float("inf")}
+    school.traffic.form()
+    school.train.outcome = lambda: once(school, stopped("non-finite", "loss is nan"))
+    school.run()
+    assert school.ends("training.step")[0].metrics == {"entropy": "0.5"}
+    assert school.ends("training.failed")[0].detail == "loss is nan"
+
+
 def test_a_full_disk_is_no_failure_of_the_batch(school: Class) -> None:
     school.traffic.form()
     school.train.outcome = full_disk
@@ -437,6 +649,120 @@ def test_a_skipped_sample_is_named_with_the_reason(school: Class) -> None:
     school.run()
     (completed,) = school.ends("training.completed")
     assert [(each.turn_id, each.reason) for each in completed.skipped] == [(turn, "too-long")]
+
+
+def test_samples_that_were_left_out_of_a_batch_that_failed_are_named_with_the_reasons(
+    school: Class,
+) -> None:
+    school.traffic.form()
+    skipped = Skipped(turn_id="t0", reason="too-long", detail="9000 tokens")
+    school.train.outcome = lambda: once(
+        school, msgspec.structs.replace(stopped("kl"), skipped=(skipped,))
+    )
+    school.run()
+    detail = school.ends("training.failed")[0].detail
+    assert detail == "too far; left out: t0 (too-long: 9000 tokens)"
+
+
+def test_a_trained_batch_is_recorded_with_all_that_it_was_trained_from(school: Class) -> None:
+    release = promoted(school)
+    school.settings["screening"] = {}
+    for _ in range(2):
+        school.traffic.form()
+    school.run()
+    replay = school.root / "state" / "replay"
+    for call, completed in zip(school.train.calls, school.ends("training.completed"), strict=True):
+        directory = replay / call["batch_id"]
+        recorded = read_recording(directory)
+        parts: dict[str, Any] = parts_of(directory, recorded)
+        assert recorded.weights_id == completed.weights_id
+        assert recorded.seed == call["seed"]
+        weights = {path.name: path.read_bytes() for path in parts["weights"].iterdir()}
+        assert weights == call["before"]
+        state = parts["state"] and (parts["state"] / "of").read_text()
+        assert state == call["state_of"]
+        assert (parts["serving"] is None) == (call["serving"] is None)
+        assert read_worker_settings(directory / SETTINGS).training == call["settings"]
+        batch = read_batch((directory / BATCH).read_bytes())
+        assert (batch.batch_id, batch.lease_id) == (call["batch_id"], "")
+    first, second, third = (each["batch_id"] for each in school.train.calls)
+    assert (replay / first / "promoted").read_text().strip() == release
+    assert not (replay / second / "promoted").exists()
+    # The release was trained, and then it had sampled: one copy.
+    assert read_recording(replay / second).weights == read_recording(replay / third).serving
+
+
+@pytest.mark.parametrize(("releases", "left"), [(True, 2), (False, 1)])
+def test_recordings_of_what_came_to_nothing_are_kept_up_to_a_number(
+    school: Class, releases: bool, left: int
+) -> None:
+    school.settings["keep"] = {"batches": 1, "releases": releases}
+    promoted(school)
+    for _ in range(3):
+        school.traffic.form()
+        school.run()
+        school.world.gate(school.candidate, "---")
+        school.client.settle()
+    school.traffic.form()
+    school.client.before = school.unavailable("training.started")
+    with pytest.raises(Unavailable):
+        school.run()
+    assert len(list((school.root / "state" / "replay").iterdir())) == left
+
+
+def test_a_candidate_that_the_log_has_from_elsewhere_ends_its_line(school: Class) -> None:
+    school.traffic.form()
+    school.client.before = school.unavailable("candidate.submitted")
+    with pytest.raises(Unavailable):
+        school.run()
+    # Somebody submits the same weights by hand, with other details.
+    manifest = school.kept().submission.manifest
+    school.client.before = lambda _what: None
+    school.client.submit("homework", msgspec.structs.replace(manifest, batches=[], seed=1), 0)
+    school.run()
+    assert (school.kept().line, school.kept().submission) == (None, None)
+    assert [each.reason for each in school.ends("batch.released")] == ["abandoned"]
+
+
+def test_what_a_candidate_waits_for_is_said_once_whenever_it_changes(school: Class) -> None:
+    school.traffic.form()
+    with capture_logs() as logs:
+        worker = school.run(rounds=3)
+        school.world.hold()
+        worker = school.run(rounds=3)
+        school.world.resume()
+        gate_id = school.world.open_gate(school.candidate)
+        school.run(rounds=3)
+    assert worker is not None
+    said = [each for each in logs if each["event"] == "candidate waits"]
+    assert [each["why"] for each in said] == [
+        "it is admitted, and no gate is open for it",
+        "the scenario is held: the answers look odd",
+        f"its gate {gate_id} is undecided",
+    ]
+    assert all(each["next_step"] for each in said)
+
+
+def test_a_line_that_the_log_does_not_let_end_is_told_of_and_left(
+    school: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    school.settings["screening"] = {"submit_pass_rate": 0.5, "give_up_after": 1}
+    school.score = lambda weights: score_of(0, 10)
+    school.traffic.form()
+    real = school.client.batch
+
+    def hidden(*given: Any) -> Any:
+        """As shown to another token than the one that trained."""
+        return msgspec.structs.replace(real(*given), lease_id=None)
+
+    monkeypatch.setattr(school.client, "batch", hidden)
+    with capture_logs() as logs:
+        school.run()
+    (told,) = [each for each in logs if each["event"] == "line not ended in the log"]
+    assert told["why"] == "another token holds its batches"
+    assert "Give its last batch back" in told["next_step"]
+    assert school.kept().line is None
+    assert school.ends("batch.released") == []
 
 
 def test_nothing_is_done_while_nothing_is_served(
