@@ -146,8 +146,7 @@ def _page(table: Sequence[str], count: int, steps: int, repeats: int, load: floa
     yield (
         "- Where the difference comes from: `trl` runs the teacher in every step, `two-term` once "
         "per batch, at the few tokens that it needs. `two-term` measures what is watched (both KL "
-        "divergences, entropy, the share outside the clip) in every step, `trl` does not; on the "
-        "tiny model that is much of a step."
+        "divergences, entropy, the share outside the clip) in every step, `trl` does not."
     )
     yield ""
     yield "## What this does not establish"
