@@ -61,7 +61,7 @@ def test_every_command_of_the_tutorial_works_in_order(repository: Path, workplac
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
     assert done.stdout.count(" is promoted at position") == 2
-    assert "trained: replayed" in done.stdout
+    assert "\nas recorded: " in done.stdout
     assert " is failed at position" in done.stdout
     assert "non-finite" in done.stdout + done.stderr
     assert "may be served" in done.stdout
