@@ -151,6 +151,8 @@ def run_batch(
 
         if not samples:
             return stopped("error", "none of the batch's samples can be trained on")
+        if not any(each.teaches for each in samples):
+            return stopped("error", "none of the batch's samples feeds a term of the objective")
         optimizer = make_adam(model.named_parameters(), settings.adam)
 
         def begin(placed: Any) -> None:

@@ -54,6 +54,11 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     filler: bool = False
     """All of its reply is masked: it adds nothing, and only takes a place."""
 
+    @property
+    def teaches(self) -> bool:
+        """Whether it feeds a term; one that feeds none adds 0 to the mean over samples."""
+        return self.distilled or self.reward != 0
+
     def beside(self, found: Sequence[float]) -> tuple[list[float], list[float]]:
         """*found* for each token of the reply, and what was recorded, of what is trained."""
         rows = zip(found, self.logprobs, self.mask, strict=True)
@@ -160,8 +165,6 @@ def _load(
         raise _Refusal("score", f"the score is {view.score}, not -1, 0 or 1")
     reward = float(view.score) if view.policy else 0.0
     distilled = view.distillation and (view.hinted or settings.teach_unhinted)
-    if reward == 0 and not distilled:
-        raise _Refusal("no-term", "the sample feeds no term of the objective")
     prompts = _teacher_prompts(view, model.tokenizer, settings)
     limit = min(settings.max_sample_tokens, model.context_tokens)
     longest = len(view.token_ids) + max(map(len, (view.prompt_token_ids, *prompts)))

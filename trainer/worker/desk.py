@@ -125,7 +125,6 @@ class Desk:
             "line not ended in the log",
             line=line.line,
             why=why,
-            next_step="Give its last batch back with the token that trained it (POST "
-            f"/batches/{line.batches[-1]}/release); else its samples wait until another release "
-            "is served.",
+            next_step=f"`reef-release restore {line.batches[-1]}` ends it, as an operator; else "
+            "its samples wait until another release is served.",
         )

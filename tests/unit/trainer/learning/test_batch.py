@@ -456,6 +456,24 @@ def test_a_watch_that_trips_stops_the_batch_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_sample_without_a_term_adds_nothing_and_still_counts(tmp_path: Path) -> None:
+    def beside_nothing(views: list[BatchSampleView]) -> list[BatchSampleView]:
+        return [*views[:2], *(nothing_said(each) for each in views[2:])]
+
+    def nothing_said(view: BatchSampleView) -> BatchSampleView:
+        return msgspec.structs.replace(view, score=0, policy=False, distillation=False)
+
+    alone = trained(tmp_path / "alone", batch=make_batch(2))
+    beside = trained(tmp_path / "beside", batch=make_batch(4, beside_nothing))
+    for name in ("loss", "policy", "distillation", "grad_norm"):
+        wanted = alone.steps[0].metrics[name] / 2
+        assert beside.steps[0].metrics[name] == pytest.approx(wanted, rel=1e-4, abs=1e-7), name
+    assert (beside.batch["samples"], beside.skipped) == (4, ())
+    of_nothing = make_batch(2, lambda views: [nothing_said(each) for each in views])
+    outcome = stopped(tmp_path / "nothing", batch=of_nothing)
+    assert (outcome.reason, outcome.steps) == ("error", ())
+
+
 def test_weights_beyond_a_bound_after_the_last_step_say_so(tmp_path: Path) -> None:
     outcome = stopped(tmp_path / "out", TrainingSettings(epochs=1, bounds=Bounds(kl_base=1e-6)))
     assert (outcome.reason, len(outcome.steps)) == ("kl", 1)

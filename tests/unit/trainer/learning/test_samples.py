@@ -54,6 +54,16 @@ def test_samples_without_a_hint_can_be_left_to_the_policy_term_alone(model: Mode
     assert all(each.distilled for each in load_samples(make_batch(4), model, SETTINGS)[0])
 
 
+def test_a_sample_without_a_term_is_a_sample_all_the_same(model: Model) -> None:
+    def change(views: list[BatchSampleView]) -> list[BatchSampleView]:
+        return [msgspec.structs.replace(views[2], score=0), *views[:1]]
+
+    settings = TrainingSettings(teach_unhinted=False)
+    samples, skipped = load_samples(make_batch(4, change), model, settings)
+    assert [each.teaches for each in samples] == [False, True]
+    assert skipped == []
+
+
 def test_no_temperature_means_one_and_a_cut_reply_is_seen(model: Model) -> None:
     def change(views: list[BatchSampleView]) -> list[BatchSampleView]:
         first = msgspec.structs.replace(
@@ -84,7 +94,6 @@ def test_no_temperature_means_one_and_a_cut_reply_is_seen(model: Model) -> None:
         ({"token_ids": 768}, "token-id-out-of-range"),
         ({"temperature": 0.0}, "temperature"),
         ({"score": 2}, "score"),
-        ({"policy": False, "distillation": False}, "no-term"),
         ({"hints": []}, "no-hint"),
         ({"messages": [{"role": "user", "content": "Something else."}]}, "other-prompt"),
     ],

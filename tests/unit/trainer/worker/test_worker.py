@@ -760,7 +760,7 @@ def test_a_line_that_the_log_does_not_let_end_is_told_of_and_left(
         school.run()
     (told,) = [each for each in logs if each["event"] == "line not ended in the log"]
     assert told["why"] == "another token holds its batches"
-    assert "Give its last batch back" in told["next_step"]
+    assert "reef-release restore b0" in told["next_step"]
     assert school.kept().line is None
     assert school.ends("batch.released") == []
 
