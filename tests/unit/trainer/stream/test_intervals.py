@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from trainer.stream.compliance import Row, shares
 from trainer.stream.intervals import mean_interval, median_interval, share_interval
 
 
@@ -53,3 +54,15 @@ def test_a_mean_lies_in_its_interval() -> None:
     # The normal approximation: 0.969 and 1.96 times 0.0324 / sqrt(10), the bootstrap a bit less.
     assert found == (pytest.approx(0.9499, abs=3e-3), pytest.approx(0.9882, abs=3e-3))
     assert mean_interval([2.0] * 5) == (2.0, 2.0)
+
+
+def test_a_row_of_compliance_is_shown_with_its_intervals() -> None:
+    row = Row(condition="bare question", count=100, style=7, right=97, accepted=7, cut=1)
+    assert shares(row) == [
+        "0.07 (0.03 to 0.14)",
+        "0.97 (0.92 to 0.99)",
+        "0.07 (0.03 to 0.14)",
+        "0.01",
+    ]
+    none = Row(condition="reply 4 of a session", count=0, style=0, right=0, accepted=0, cut=0)
+    assert shares(none) == ["-"] * 4
