@@ -148,7 +148,7 @@ def test_two_processes_make_of_a_batch_what_one_makes_of_it(how: str, tmp_path: 
 
     assert isinstance(outcome(stopped, 0), Stopped)
     assert outcome(stopped, 0) == outcome(stopped, 1)
-    assert told(stopped, 0)["steps"] == [1]
+    assert told(stopped, 0)["steps"] == [1, 2]
     assert not stopped["out"].exists()
 
     assert isinstance(outcome(pair_adapter, 0), Trained)
