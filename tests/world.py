@@ -366,6 +366,8 @@ class World:
             "max_attempts": 2,
             "suite_max_gates": 1000,
             "allowed_changes": [],
+            "approvals": 0,
+            "watch": None,
             **changes,
         }
 

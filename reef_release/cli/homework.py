@@ -61,6 +61,8 @@ def policy_document(suite: str) -> dict[str, Any]:
         "max_attempts": 2,
         "suite_max_gates": 1000,
         "allowed_changes": [],
+        "approvals": 0,
+        "watch": None,
     }
 
 

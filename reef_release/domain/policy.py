@@ -16,11 +16,13 @@ import msgspec
 
 from reef_release.domain.canonical import canonical_json, parse_json
 from reef_release.domain.reasons import Reason
+from reef_release.domain.watch_rule import WatchRule, watch_reasons
 from reef_release.errors import Refused
 
 __all__ = ["ConsecutivePasses", "Generation", "Policy", "PolicyPart", "parse_policy"]
 
 MAX_TRIALS = 200
+MAX_APPROVALS = 16
 ALLOWED_CHANGES = frozenset({"chat_template", "config", "generation_config", "tokenizer"})
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -65,7 +67,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     JSON-lines blob of tasks. `canaries`: prompts whose greedy continuations identify the
     weights on a node. `max_errors`: errored trials beyond which a gate ends as errored;
     `max_attempts`: gates one candidate may get when they error or go stale;
-    `suite_max_gates`: gates after which the suite is retired.
+    `suite_max_gates`: gates after which the suite is retired. `approvals`: people who must
+    approve of a passed gate before its candidate is promoted; `watch`: how the served release
+    is watched, None for not at all.
     """
 
     name: str
@@ -79,6 +83,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_attempts: int = 2
     suite_max_gates: int = 1000
     allowed_changes: list[str] = []
+    approvals: int = 0
+    watch: WatchRule | None = None
 
     def part(self, phase: str) -> PolicyPart:
         """The part for `phase`: "bootstrap" or "standard"."""
@@ -119,6 +125,12 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
         reasons.append(
             _reason("allowed-changes", f"{unknown} are not among {sorted(ALLOWED_CHANGES)}")
         )
+    if not 0 <= policy.approvals <= MAX_APPROVALS:
+        reasons.append(_reason("approvals", f"approvals is from 0 to {MAX_APPROVALS}"))
+    if policy.watch is not None:
+        reasons += watch_reasons(
+            policy.watch, lambda name, specs: _verifier_reasons(name, specs, objective)
+        )
     if reasons:
         raise Refused("The policy is refused.", reasons=reasons)
     return policy
@@ -151,14 +163,26 @@ def _generation_reasons(generation: Generation) -> list[Reason]:
 def _part_reasons(
     name: str, part: PolicyPart, objective: Callable[[str], bool | None]
 ) -> list[Reason]:
+    reasons = _verifier_reasons(name, part.verifiers, objective)
+    rule = part.rule
+    if not 1 <= rule.k <= rule.max_trials <= MAX_TRIALS:
+        reasons.append(_reason("rule", f"1 <= k <= max_trials <= {MAX_TRIALS} must hold", name))
+    if not 1 <= rule.max_failures <= max(rule.max_trials, 1):
+        reasons.append(_reason("rule", "1 <= max_failures <= max_trials must hold", name))
+    return reasons
+
+
+def _verifier_reasons(
+    name: str, verifiers: list[str], objective: Callable[[str], bool | None]
+) -> list[Reason]:
     reasons = []
-    known = [(spec, objective(spec)) for spec in part.verifiers]
+    known = [(spec, objective(spec)) for spec in verifiers]
     for spec, is_objective in known:
         if is_objective is None:
             reasons.append(
                 _reason("unknown-verifier", f"{spec!r} is not a verifier with a version", name)
             )
-    if len(set(part.verifiers)) != len(part.verifiers):
+    if len(set(verifiers)) != len(verifiers):
         reasons.append(_reason("duplicate-verifier", "a verifier stands twice", name))
     if not any(is_objective for _, is_objective in known):
         reasons.append(
@@ -168,9 +192,4 @@ def _part_reasons(
                 name,
             )
         )
-    rule = part.rule
-    if not 1 <= rule.k <= rule.max_trials <= MAX_TRIALS:
-        reasons.append(_reason("rule", f"1 <= k <= max_trials <= {MAX_TRIALS} must hold", name))
-    if not 1 <= rule.max_failures <= max(rule.max_trials, 1):
-        reasons.append(_reason("rule", "1 <= max_failures <= max_trials must hold", name))
     return reasons

@@ -184,6 +184,8 @@ class Story:
             "max_attempts": 2,
             "suite_max_gates": 1000,
             "allowed_changes": [],
+            "approvals": 0,
+            "watch": None,
             **changes,
         }
 
