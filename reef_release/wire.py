@@ -217,7 +217,8 @@ class CandidateView(_View, frozen=True, kw_only=True):
     """A candidate and what became of it.
 
     `status`: submitted, admitted, refused; then passed, failed, inconclusive, errored, stale
-    as its last gate ended; then promoted.
+    as its last gate ended; then promoted. `approvals_wanted` people must approve of its last
+    gate once that has passed; `approved_by` are those who have.
     """
 
     candidate_id: str
@@ -231,6 +232,8 @@ class CandidateView(_View, frozen=True, kw_only=True):
     revoked: bool
     submitted_position: int
     position: int
+    approvals_wanted: int = 0
+    approved_by: list[str] = []
 
 
 class CandidatesView(_View, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ _CONFLICTS = frozenset(
         "alarm",
         "already-gated",
         "already-serving",
+        "approved",
         "attempt",
         "batch-ended",
         "batch-used",

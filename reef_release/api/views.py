@@ -103,6 +103,8 @@ def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> Ca
         revoked=candidate.revoked_position is not None,
         submitted_position=candidate.submitted_position,
         position=state.position,
+        approvals_wanted=gates[-1].policy.approvals if gates else 0,
+        approved_by=sorted(scenario.approvals.get(candidate.gates[-1], {})) if gates else [],
     )
 
 

@@ -1,4 +1,4 @@
-"""The operator's levers: `rollback`, `hold`, `resume`, `revoke`."""
+"""The operator's levers: `rollback`, `hold`, `resume`, `revoke`, and `approve`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from reef_release.cli import identities
 from reef_release.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -31,10 +32,13 @@ def register(app: typer.Typer) -> None:
     app.command("hold")(hold)
     app.command("resume")(resume)
     app.command("revoke")(revoke)
+    app.command("approve")(approve)
 
 
 def rollback(
-    release_id: Annotated[str, typer.Argument(help="A release promoted earlier.")],
+    release_id: Annotated[
+        str, typer.Argument(help="A release promoted earlier; its id, or the beginning of it.")
+    ],
     scenario: ScenarioName,
     reason: _Reason,
     channel: Channel = "stable",
@@ -44,7 +48,8 @@ def rollback(
 ) -> None:
     """Serve an earlier promoted release again. A new position in the log, never a rewind."""
     with connect(url, token_file) as client:
-        _written(client.roll_back(scenario, release_id, reason, channel), as_json)
+        whole = identities.release_id(client, scenario, release_id)
+        _written(client.roll_back(scenario, whole, reason, channel), as_json)
 
 
 def hold(
@@ -71,9 +76,25 @@ def resume(
         _written(client.resume(scenario, reason), as_json)
 
 
+def approve(
+    candidate_id: Annotated[
+        str, typer.Argument(help="A candidate that passed its gate; its id, or the beginning.")
+    ],
+    scenario: ScenarioName,
+    reason: _Reason,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Approve of a candidate that passed its gate, where the policy asks people for that."""
+    with connect(url, token_file) as client:
+        whole = identities.candidate_id(client, scenario, candidate_id)
+        _written(client.approve_release(scenario, whole, reason), as_json)
+
+
 def revoke(
     kind: Annotated[str, typer.Argument(help="candidate or release")],
-    identity: Annotated[str, typer.Argument(help="Its id.")],
+    identity: Annotated[str, typer.Argument(help="Its id, or the beginning of it.")],
     scenario: ScenarioName,
     reason: _Reason,
     url: Url = DEFAULT_URL,
@@ -83,17 +104,19 @@ def revoke(
     """Bar a candidate or a release from being promoted or rolled back to."""
     with connect(url, token_file) as client:
         if kind == "candidate":
-            _written(client.revoke_candidate(scenario, identity, reason), as_json)
+            whole = identities.candidate_id(client, scenario, identity)
+            _written(client.revoke_candidate(scenario, whole, reason), as_json)
         elif kind == "release":
-            _written(client.revoke_release(scenario, identity, reason), as_json)
-            served = client.scenario(scenario).channels.items()
-            for channel in (name for name, each in served if each.release_id == identity):
-                _errors.print(
-                    f"It is still served in channel {channel}: roll back now, since a revocation "
-                    "moves no pointer."
-                )
+            whole = identities.release_id(client, scenario, identity)
+            _written(client.revoke_release(scenario, whole, reason), as_json)
         else:
             raise typer.BadParameter("kind is candidate or release")
+        served = client.scenario(scenario).channels.items()
+        for channel in (name for name, each in served if each.release_id == whole):
+            _errors.print(
+                f"It is still served in channel {channel}: roll back now, since a revocation "
+                "moves no pointer."
+            )
 
 
 def _written(view: WrittenView, as_json: bool) -> None:

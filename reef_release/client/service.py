@@ -309,6 +309,10 @@ class ReefClient:
         """Bar a release from being promoted or rolled back to from now on."""
         return self._reason(scenario_path(scenario, "releases", release_id, "revoke"), reason)
 
+    def approve_release(self, scenario: str, release_id: str, reason: str) -> wire.WrittenView:
+        """Approve of a candidate that passed its gate."""
+        return self._reason(scenario_path(scenario, "releases", release_id, "approve"), reason)
+
     # Serving
 
     def current(

@@ -217,6 +217,13 @@ def _release_signed(
     )
 
 
+def _release_approved(
+    state: State, _checks: Checks, envelope: Envelope, data: ev.ReleaseApproved
+) -> None:
+    given = state.scenarios[envelope.scenario].approvals.setdefault(data.gate_id, {})
+    given.setdefault(envelope.actor, envelope.position)
+
+
 def _release_promoted(
     state: State, _checks: Checks, envelope: Envelope, data: ev.ReleasePromoted
 ) -> None:
@@ -292,6 +299,7 @@ EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], None]] =
     ev.GateErrored: _gate_decided,
     ev.GateStale: _gate_stale,
     ev.ReleaseSigned: _release_signed,
+    ev.ReleaseApproved: _release_approved,
     ev.ReleasePromoted: _release_promoted,
     ev.ReleaseRolledBack: _release_rolled_back,
     ev.ReleaseRevoked: _release_revoked,

@@ -15,6 +15,7 @@ import msgspec
 
 from reef_release.domain.canonical import canonical_json, is_canonical, parse_json
 from reef_release.domain.event_data import EventData
+from reef_release.domain.operation_events import OPERATION_EVENTS, ReleaseApproved
 from reef_release.domain.release_events import (
     RELEASE_EVENTS,
     CandidateAdmitted,
@@ -115,6 +116,7 @@ __all__ = [
     "NodeLoaded",
     "NodeRefused",
     "PolicyChanged",
+    "ReleaseApproved",
     "ReleasePromoted",
     "ReleaseRevoked",
     "ReleaseRolledBack",
@@ -151,7 +153,14 @@ GLOBAL = "_"
 
 
 EVENT_TYPES: Mapping[str, type[EventData]] = {
-    kind.TYPE: kind for kind in (*RELEASE_EVENTS, *TRAFFIC_EVENTS, *BATCH_EVENTS, *TRAINING_EVENTS)
+    kind.TYPE: kind
+    for kind in (
+        *RELEASE_EVENTS,
+        *OPERATION_EVENTS,
+        *TRAFFIC_EVENTS,
+        *BATCH_EVENTS,
+        *TRAINING_EVENTS,
+    )
 }
 
 

@@ -150,6 +150,8 @@ class Scenario:
     candidates: dict[str, Candidate] = field(default_factory=dict)
     gates: dict[str, Gate] = field(default_factory=dict)
     releases: dict[str, Release] = field(default_factory=dict)
+    approvals: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By gate: who approved of what passed it, and at which position."""
     pointers: dict[str, list[Pointer]] = field(default_factory=dict)
     nodes: dict[str, Loaded] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reef_release.domain import events as ev
+from reef_release.domain.approval import approval_reasons
 from reef_release.domain.candidate_rules import CANDIDATE_VALIDATORS
 from reef_release.domain.checks import Checks
 from reef_release.domain.events import EventData
@@ -41,7 +42,7 @@ def stream_of(data: EventData) -> str:
             return f"gate/{data.gate_id}"
         case ev.ReleasePromoted() | ev.ReleaseRolledBack():
             return f"release/{data.channel}"
-        case ev.ReleaseSigned() | ev.ReleaseRevoked():
+        case ev.ReleaseSigned() | ev.ReleaseApproved() | ev.ReleaseRevoked():
             return f"release/{data.release_id}"
         case ev.NodeLoaded() | ev.NodeRefused():
             return f"node/{data.node_id}"
@@ -169,6 +170,12 @@ def _release_signed(
     return revocation_reasons(state, found, data.release_id)
 
 
+def _release_approved(
+    state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.ReleaseApproved
+) -> list[Reason]:
+    return approval_reasons(state, found, data)
+
+
 def _release_promoted(
     state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.ReleasePromoted
 ) -> list[Reason]:
@@ -216,6 +223,7 @@ VALIDATORS: dict[type[EventData], Callable[..., list[Reason]]] = {
     **CANDIDATE_VALIDATORS,
     **GATE_VALIDATORS,
     ev.ReleaseSigned: _release_signed,
+    ev.ReleaseApproved: _release_approved,
     ev.ReleasePromoted: _release_promoted,
     ev.ReleaseRolledBack: _release_rolled_back,
     ev.ReleaseRevoked: _release_revoked,

@@ -40,6 +40,8 @@ REASONS: Mapping[str, str] = {
     "no-passed-gate": "no gate.passed event stands for this gate",
     "stale-gate": "the pointer moved after the gate was opened; gate the candidate again",
     "not-signed": "no release.signed event stands for this release and gate",
+    "other-policy": "no signed policy stands in the log under the digest that the gate names",
+    "not-approved": "the gate's policy asks for the approval of more people",
     "held": "the scenario is held; resume it first",
     "never-promoted": "a rollback goes to a release that was promoted earlier in this channel",
     "already-serving": "the channel serves this release already",

@@ -2,6 +2,7 @@
 
 from litestar.types import ControllerRouterHandler
 
+from reef_release.api.routes.approvals import approve_release
 from reef_release.api.routes.batches import BatchController, show_line
 from reef_release.api.routes.blobs import BLOB_HANDLERS
 from reef_release.api.routes.candidates import CandidateController
@@ -35,6 +36,7 @@ HANDLERS: list[ControllerRouterHandler] = [
     LogController,
     ReleaseController,
     ScenarioController,
+    approve_release,
     create_scenario,
     current_document,
     list_scenarios,

@@ -15,13 +15,13 @@ from tests.integration.api.story import Problem, Story, model_files
 
 pytestmark = pytest.mark.anyio
 
-ALL = "ingest judge train gate sign serve audit operate"
+ALL = "ingest judge train gate sign serve audit approve operate"
 LOG = "audit gate operate serve"
 PROOF = f"{LOG} train"
 BLOB = "audit gate operate serve sign train"
 TRAINING = "train audit operate"
 SESSION = "audit ingest judge operate"
-CANDIDATE = "audit gate operate sign train"
+CANDIDATE = "approve audit gate operate sign train"
 PUBLIC = ""
 SCENARIO = "/reef/scenarios/{scenario:str}"
 S = "/reef/scenarios/homework"
@@ -117,6 +117,12 @@ ROUTES = [
         "POST",
         f"{S}/releases/none/revoke",
         "operate",
+    ),
+    Route(
+        f"{SCENARIO}/releases/{{release_id:str}}/approve",
+        "POST",
+        f"{S}/releases/none/approve",
+        "approve operate",
     ),
     Route("/reef/nodes/{node_id:str}/reports", "POST", "/reef/nodes/n1/reports", "serve"),
     Route(f"{SCENARIO}/interactions", "POST", f"{S}/interactions", "ingest"),
