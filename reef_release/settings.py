@@ -57,6 +57,13 @@ class Settings(BaseSettings):
         default="", description="PostgreSQL 15 or newer; empty: the embedded server (`up`)."
     )
     keys: Path | None = Field(default=None, description="Key directory; default HOME/keys.")
+    log_key: Path | None = Field(
+        default=None, description="Key that signs checkpoints; default KEYS/log/private.pem."
+    )
+    pointer_key: Path | None = Field(
+        default=None,
+        description="Key that signs current documents; default KEYS/pointer/private.pem.",
+    )
     blobs: Path | None = Field(default=None, description="Blob directory; default HOME/blobs.")
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8470, ge=0, le=65535, description="Port; 0 takes a free one.")

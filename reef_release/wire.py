@@ -31,6 +31,8 @@ __all__ = [
     "JudgeIdentity",
     "JudgeProbe",
     "JudgmentRequest",
+    "KeyView",
+    "KeysView",
     "LeaseView",
     "Message",
     "ModelView",
@@ -42,6 +44,7 @@ __all__ = [
     "ReleaseView",
     "ReleasesView",
     "RollbackRequest",
+    "RootRequest",
     "ScenarioRequest",
     "ScenarioView",
     "ScenariosView",
@@ -145,6 +148,13 @@ class ReasonRequest(_Request, frozen=True, kw_only=True):
     reason: str
 
 
+class RootRequest(_Request, frozen=True, kw_only=True):
+    """Put the next trust root (signed TUF metadata as JSON text) into force."""
+
+    metadata: str
+    reason: str
+
+
 class NodeReport(_Request, frozen=True, kw_only=True):
     """What a node loaded (no reasons) or why it refused (with reasons)."""
 
@@ -189,6 +199,22 @@ class NodeView(_View, frozen=True, kw_only=True):
     release_id: str | None
     recorded_at: str
     reasons: list[Reason]
+
+
+class KeyView(_View, frozen=True, kw_only=True):
+    """A key of the log and the positions from which it counts and no longer counts."""
+
+    key_id: str
+    role: str
+    public_key: str
+    added_position: int
+    revoked_position: int | None
+
+
+class KeysView(_View, frozen=True, kw_only=True):
+    """Keys in the order in which they were added."""
+
+    keys: list[KeyView]
 
 
 class ScenarioView(_View, frozen=True, kw_only=True):

@@ -139,7 +139,7 @@ class World:
         self._ids = 0
         self.fold = self.new_fold()
         if started:
-            self.append(ev.RootRotated(version=1, metadata=self.anchor))
+            self.append(ev.RootRotated(version=1, metadata=self.anchor, reason="a new year"))
             for key in self.keys.values():
                 self.add_key(key)
 

@@ -1,4 +1,4 @@
-"""Approvals: people whom a promotion waits for."""
+"""Operations: approvals, which a promotion may wait for, and roots that say why."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def upgrade() -> None:
     )
     fields = ("type", "stream", "subject", "ruled", "newest_schema_version")
     op.bulk_insert(types, [dict(zip(fields, (*row, 1), strict=True)) for row in _EVENT_TYPES])
+    # From now on a root says why it came into force.
+    op.execute("update reef.event_types set newest_schema_version = 2 where type = 'root.rotated'")
     connection = op.get_bind()
     for statement in load_statements(_SQL / "operations.sql").values():
         connection.exec_driver_sql(statement)

@@ -69,19 +69,10 @@ class Processes:
                     "The log in this database does not begin with the trust root of this service.",
                     next_step="Give the key directory that the log was begun with.",
                 )
-            await self._append(ev.GLOBAL, ev.RootRotated(version=1, metadata=anchor))
-        root = self._live.state.root
-        for key in root.keys if root is not None else ():
-            if key.role != Role.ROOT and key.key_id not in self._live.state.keys:
-                await self._append(
-                    ev.GLOBAL,
-                    ev.KeyAdded(
-                        key_id=key.key_id,
-                        role=key.role,
-                        public_key=key.public_key,
-                        root_version=root.version if root is not None else 0,
-                    ),
-                )
+            first = ev.RootRotated(version=1, metadata=anchor, reason="the anchor of this log")
+            await self._append(ev.GLOBAL, first)
+        for added in list(self._missing_keys(self._live.state)):
+            await self._append(ev.GLOBAL, added)
 
     async def run(self) -> None:
         """Work until cancelled, or until the fold stops at an event that it cannot read."""
@@ -117,9 +108,23 @@ class Processes:
 
     def _due(self) -> Iterator[tuple[str, EventData]]:
         state = self._live.state
+        for added in self._missing_keys(state):
+            yield ev.GLOBAL, added
         for scenario in state.scenarios.values():
             yield from self._stale_gates(scenario)
             yield from self._promotions(state, scenario)
+
+    @staticmethod
+    def _missing_keys(state: State) -> Iterator[ev.KeyAdded]:
+        """Keys that the root in force lists and that the log does not know yet."""
+        for key in state.root.keys if state.root is not None else ():
+            if key.role != Role.ROOT and key.key_id not in state.keys:
+                yield ev.KeyAdded(
+                    key_id=key.key_id,
+                    role=key.role,
+                    public_key=key.public_key,
+                    root_version=state.root.version if state.root is not None else 0,
+                )
 
     def _stale_gates(self, scenario: Scenario) -> Iterator[tuple[str, EventData]]:
         for channel, history in scenario.pointers.items():

@@ -91,8 +91,8 @@ class Service:
 async def open_service(settings: Settings) -> AsyncIterator[Service]:
     """A service on the settings' database. Raises `SettingsError` and `LogUnavailable`."""
     anchor = _read_anchor(settings.keys_dir / ROOT_NAME)
-    log_key = load_key(settings.keys_dir / Role.LOG / PRIVATE_NAME, Role.LOG)
-    pointer_key = load_key(settings.keys_dir / Role.POINTER / PRIVATE_NAME, Role.POINTER)
+    log_key = load_key(settings.log_key or _key_path(settings, Role.LOG), Role.LOG)
+    pointer_key = load_key(settings.pointer_key or _key_path(settings, Role.POINTER), Role.POINTER)
     tokens = Tokens(load_secret(settings.keys_dir / TOKEN_SECRET))
     blobs = DirectoryBlobStore(settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes)
     signal = SignalHealth()
@@ -150,6 +150,10 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+
+
+def _key_path(settings: Settings, role: Role) -> Path:
+    return settings.keys_dir / role / PRIVATE_NAME
 
 
 def _read_anchor(path: Path) -> str:

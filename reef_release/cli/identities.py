@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from reef_release.client import ReefClient
 from reef_release.errors import BadRequest, NotFound
 
-__all__ = ["candidate_id", "release_id", "whole_id"]
+__all__ = ["candidate_id", "key_id", "release_id", "whole_id"]
 
 _WHOLE = re.compile(r"[0-9a-f]{64}")
 _SHOWN = 5
@@ -28,6 +28,11 @@ def candidate_id(client: ReefClient, scenario: str, given: str) -> str:
         return given
     found = (each.candidate_id for each in client.candidates(scenario))
     return whole_id(given, found, f"candidate of {scenario}")
+
+
+def key_id(client: ReefClient, given: str) -> str:
+    """The whole id of a key of the log. Raises `NotFound` and `BadRequest`."""
+    return whole_id(given, (each.key_id for each in client.trust_keys()), "key of the log")
 
 
 def whole_id(given: str, known: Iterable[str], what: str) -> str:

@@ -93,16 +93,24 @@ def approve(
 
 
 def revoke(
-    kind: Annotated[str, typer.Argument(help="candidate or release")],
+    kind: Annotated[str, typer.Argument(help="candidate, release or key")],
     identity: Annotated[str, typer.Argument(help="Its id, or the beginning of it.")],
-    scenario: ScenarioName,
     reason: _Reason,
+    scenario: Annotated[
+        str | None, typer.Option("--scenario", "-s", help="The scenario; a key is of none.")
+    ] = None,
     url: Url = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bar a candidate or a release from being promoted or rolled back to."""
+    """Bar a candidate or a release, or whatever rests on a key, from being served anew."""
     with connect(url, token_file) as client:
+        if kind == "key":
+            whole = identities.key_id(client, identity)
+            _written(client.revoke_key(whole, reason), as_json)
+            return
+        if scenario is None:
+            raise typer.BadParameter("a candidate or a release needs --scenario")
         if kind == "candidate":
             whole = identities.candidate_id(client, scenario, identity)
             _written(client.revoke_candidate(scenario, whole, reason), as_json)
@@ -110,7 +118,7 @@ def revoke(
             whole = identities.release_id(client, scenario, identity)
             _written(client.revoke_release(scenario, whole, reason), as_json)
         else:
-            raise typer.BadParameter("kind is candidate or release")
+            raise typer.BadParameter("kind is candidate, release or key")
         served = client.scenario(scenario).channels.items()
         for channel in (name for name, each in served if each.release_id == whole):
             _errors.print(

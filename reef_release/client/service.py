@@ -386,6 +386,19 @@ class ReefClient:
         tail = () if version is None else (str(version),)
         return _text(self._bytes(path_of("reef", "trust", "root", *tail)))
 
+    def publish_root(self, metadata: str, reason: str) -> wire.WrittenView:
+        """Put the next trust root into force; its own signatures decide whether it comes."""
+        request = wire.RootRequest(metadata=metadata, reason=reason)
+        return self._send("PUT", "/reef/trust/root", request, wire.WrittenView)
+
+    def trust_keys(self) -> list[wire.KeyView]:
+        """Every key that the log knows."""
+        return self._get("/reef/trust/keys", wire.KeysView).keys
+
+    def revoke_key(self, key_id: str, reason: str) -> wire.WrittenView:
+        """Take the force of whatever a key signs from now on."""
+        return self._reason(path_of("reef", "trust", "keys", key_id, "revoke"), reason)
+
     # Blobs
 
     def upload_directory(self, directory: Path) -> list[FileEntry]:

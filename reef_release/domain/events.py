@@ -190,7 +190,9 @@ class Event(msgspec.Struct, frozen=True):
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
-_UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+_UPCASTERS: dict[tuple[str, int], Upcaster] = {
+    ("root.rotated", 1): lambda data: {**data, "reason": ""},
+}
 """(type, schema version) to the function that makes data of the next version from it."""
 
 _NAME = rb"[ !#-\[\]-~]*"

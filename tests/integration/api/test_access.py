@@ -43,6 +43,11 @@ ROUTES = [
     Route("/metrics", "GET", "/metrics", PUBLIC),
     Route("/reef/trust/root", "GET", "/reef/trust/root", PUBLIC),
     Route("/reef/trust/root/{version:int}", "GET", "/reef/trust/root/1", PUBLIC),
+    Route("/reef/trust/root", "PUT", "/reef/trust/root", "operate"),
+    Route("/reef/trust/keys", "GET", "/reef/trust/keys", ALL),
+    Route(
+        "/reef/trust/keys/{key_id:str}/revoke", "POST", "/reef/trust/keys/none/revoke", "operate"
+    ),
     Route("/reef/scenarios", "GET", "/reef/scenarios", ALL),
     Route("/reef/scenarios", "POST", "/reef/scenarios", "operate"),
     Route("/reef/scenarios/{scenario:str}", "GET", S, ALL),

@@ -61,7 +61,7 @@ TRIAL = ev.GateTrial(
     verdict=VERDICT,
 )
 EXAMPLES: list[tuple[EventData, str]] = [
-    (ev.RootRotated(version=1, metadata="{}"), "trust"),
+    (ev.RootRotated(version=1, metadata="{}", reason="a new year"), "trust"),
     (ev.KeyAdded(key_id=DIGEST, role="gate", public_key="PEM", root_version=1), "trust"),
     (ev.KeyRevoked(key_id=DIGEST, role="gate", reason="lost"), "trust"),
     (ev.CheckpointPublished(origin="o", size=1, root=DIGEST, note="n"), "trust/checkpoint"),
@@ -116,6 +116,7 @@ JUDGE = ev.JudgeRecord(model="tiny", prompt_digest=DIGEST, settings={"votes": "3
 PROBES: dict[str, Any] = {"judge": JUDGE, "asked": 20, "right": 15}
 TRAINING: dict[str, Any] = {"batch_id": "x", "lease_id": "l", "line": "n"}
 EXAMPLES += [
+    (ev.ReleaseApproved(release_id=DIGEST, gate_id="g", reason="r"), f"release/{DIGEST}"),
     (
         ev.InteractionRecorded(**CALL, finish_reason="stop", token_count=2, token_fault=None),
         "session/c",
@@ -193,7 +194,7 @@ def envelope(data: EventData, **changes: Any) -> dict[str, Any]:
         "position": 0,
         "recorded_at": "2026-01-02T03:04:05.000006Z",
         "scenario": "homework",
-        "schema_version": 1,
+        "schema_version": data.SCHEMA_VERSION,
         "stream": stream_of(data),
         "type": data.TYPE,
         "version": 1,
@@ -221,11 +222,11 @@ def test_an_event_comes_back_as_it_was_written(data: EventData, stream: str) -> 
 def test_a_field_too_many_or_too_few_is_refused(data: EventData, stream: str) -> None:
     fields = msgspec.to_builtins(data)
     with pytest.raises(InvalidEvent, match="unknown field"):
-        decode_data(data.TYPE, 1, canonical_json({**fields, "force": True}))
+        decode_data(data.TYPE, data.SCHEMA_VERSION, canonical_json({**fields, "force": True}))
     for name in fields:
         less = {key: value for key, value in fields.items() if key != name}
         with pytest.raises(InvalidEvent, match=f"missing required field `{name}`"):
-            decode_data(data.TYPE, 1, canonical_json(less))
+            decode_data(data.TYPE, data.SCHEMA_VERSION, canonical_json(less))
 
 
 @pytest.mark.parametrize(
@@ -278,6 +279,12 @@ def test_an_old_schema_version_is_upcast_step_by_step_when_it_is_read(
         assert event.data == ev.ScenarioHeld(reason="odd answers")
         assert event.envelope.schema_version == version
         assert bytes(event.envelope.data) == canonical_json(data)
+
+
+def test_a_root_of_the_time_before_roots_said_why_is_still_read() -> None:
+    whole = envelope(ev.RootRotated(version=1, metadata="{}", reason=""), schema_version=1)
+    body = canonical_json({**whole, "data": {"version": 1, "metadata": "{}"}})
+    assert decode(body).data == ev.RootRotated(version=1, metadata="{}", reason="")
 
 
 def test_an_upcaster_whose_result_does_not_fit_is_an_invalid_event(

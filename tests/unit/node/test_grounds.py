@@ -486,7 +486,7 @@ def test_a_key_that_a_new_root_no_longer_lists_lets_nothing_through(service: Fak
     gate_id = world.passed()
     keys = {**world.keys, Role.GATE: create_key(Role.GATE)}
     text = world.root_text(keys, version=2)
-    world.append(ev.RootRotated(version=2, metadata=text))
+    world.append(ev.RootRotated(version=2, metadata=text, reason="a new year"))
     position = world.append_raw(world.promotion(gate_id))
     candidate = world.gate_of(gate_id).opened.candidate_id
     world.checkpoint()
@@ -504,7 +504,11 @@ def test_a_key_that_a_new_root_no_longer_lists_lets_nothing_through(service: Fak
 
 def test_a_root_in_the_log_that_the_chain_lacks_is_refused(service: FakeService) -> None:
     world = service.world
-    world.append(ev.RootRotated(version=2, metadata=world.root_text(world.keys, version=2)))
+    world.append(
+        ev.RootRotated(
+            version=2, metadata=world.root_text(world.keys, version=2), reason="a new year"
+        )
+    )
     world.checkpoint()
     assert refused(service, service.signed(root_version=1)) == ["other-root"]
 
