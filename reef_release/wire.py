@@ -12,6 +12,7 @@ import msgspec
 
 from reef_release.domain.decision import TrialSummary
 from reef_release.domain.events import FileEntry, GateOpened
+from reef_release.domain.gating.budget import BudgetShare
 from reef_release.domain.reasons import Reason
 
 __all__ = [
@@ -128,10 +129,14 @@ class TrialRequest(_Request, frozen=True, kw_only=True):
 
 
 class DecisionRequest(_Request, frozen=True, kw_only=True):
-    """The worker's signed decision (DSSE) and the digest of the canary blob, if it passed."""
+    """The worker's signed decision (DSSE) and the digest of the canary blob, if it passed.
+
+    `outcome` is what its trials decide when left out; "errored" ends a gate whatever they say.
+    """
 
     attestation: dict[str, Any]
     canary: str | None = None
+    outcome: Literal["errored"] | None = None
 
 
 class RollbackRequest(_Request, frozen=True, kw_only=True):
@@ -189,6 +194,28 @@ class GateView(_View, frozen=True, kw_only=True):
     error_count: int
     opened_position: int
     decision_position: int | None
+    share: BudgetShare | None = None
+    """What it spends of the scenario's error budget."""
+
+
+class BudgetView(_View, frozen=True, kw_only=True):
+    """What a scenario has spent of its error budget, and what its next gate would get.
+
+    Decimals are rounded down, fractions are exact. `wins` is how many pairs the next gate's test
+    needs when none is lost, None when no number within its trials is enough; `last_gate` is the
+    last gate that could still pass if none is promoted before it.
+    """
+
+    procedure: str
+    alpha: str
+    gates: int
+    promotions: int
+    spent: str
+    left: str
+    next_share: str
+    next_level: str
+    wins: int | None
+    last_gate: int | None
 
 
 class NodeView(_View, frozen=True, kw_only=True):
@@ -229,6 +256,8 @@ class ScenarioView(_View, frozen=True, kw_only=True):
     gates: list[GateView]
     nodes: list[NodeView]
     position: int
+    budget: BudgetView | None = None
+    """The error budget, if the policy in force has one."""
     signal_alarm: str | None = None
     """Why no call binds to another, while the alarm is raised."""
 
@@ -316,7 +345,8 @@ class ModelView(_View, frozen=True, kw_only=True):
 class GateAssignment(_View, frozen=True, kw_only=True):
     """A claimed gate: everything the worker needs to run and to sign it.
 
-    The lease lasts `lease_s` seconds from the claim and from each renewal.
+    The lease lasts `lease_s` seconds from the claim and from each renewal. `share` is what the
+    gate spends of the error budget, which the worker computes from the log again.
     """
 
     scenario: str
@@ -329,6 +359,7 @@ class GateAssignment(_View, frozen=True, kw_only=True):
     tasks: list[TaskView]
     trials: list[TrialSummary]
     due: Due | None
+    share: BudgetShare | None = None
 
 
 class TrialView(_View, frozen=True, kw_only=True):

@@ -366,6 +366,7 @@ class World:
             "max_attempts": 2,
             "suite_max_gates": 1000,
             "allowed_changes": [],
+            "budget": None,
             "approvals": 0,
             "watch": None,
             **changes,

@@ -15,34 +15,18 @@ from typing import Any
 import msgspec
 
 from reef_release.domain.canonical import canonical_json, parse_json
+from reef_release.domain.gating.admission import rule_reasons
+from reef_release.domain.gating.budget import Budget, budget_reasons
+from reef_release.domain.gating.rules import Rule, slot_count
 from reef_release.domain.reasons import Reason
 from reef_release.domain.watch_rule import WatchRule, watch_reasons
 from reef_release.errors import Refused
 
-__all__ = ["ConsecutivePasses", "Generation", "Policy", "PolicyPart", "parse_policy"]
+__all__ = ["Generation", "Policy", "PolicyPart", "parse_policy"]
 
-MAX_TRIALS = 200
 MAX_APPROVALS = 16
 ALLOWED_CHANGES = frozenset({"chat_template", "config", "generation_config", "tokenizer"})
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-class ConsecutivePasses(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="consecutive_passes",
-):
-    """Pass at the first run of `k` passed trials; fail at `max_failures` failed ones.
-
-    Trials run out at `max_trials`: the gate is then inconclusive.
-    """
-
-    k: int = 3
-    max_trials: int
-    max_failures: int
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +40,7 @@ class PolicyPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Verifiers (all must pass a reply) and the rule over the trials' verdicts."""
 
     verifiers: list[str]
-    rule: ConsecutivePasses
+    rule: Rule
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,9 +51,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     JSON-lines blob of tasks. `canaries`: prompts whose greedy continuations identify the
     weights on a node. `max_errors`: errored trials beyond which a gate ends as errored;
     `max_attempts`: gates one candidate may get when they error or go stale;
-    `suite_max_gates`: gates after which the suite is retired. `approvals`: people who must
-    approve of a passed gate before its candidate is promoted; `watch`: how the served release
-    is watched, None for not at all.
+    `suite_max_gates`: gates after which the suite is retired. `budget`: what the standard rule's
+    test against the incumbent may spend over the scenario's life, None for no bound on it.
+    `approvals`: people who must approve of a passed gate before its candidate is promoted;
+    `watch`: how the served release is watched, None for not at all.
     """
 
     name: str
@@ -83,12 +68,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_attempts: int = 2
     suite_max_gates: int = 1000
     allowed_changes: list[str] = []
+    budget: Budget | None = None
     approvals: int = 0
     watch: WatchRule | None = None
 
     def part(self, phase: str) -> PolicyPart:
         """The part for `phase`: "bootstrap" or "standard"."""
         return self.bootstrap if phase == "bootstrap" else self.standard
+
+    def slot_count(self) -> int:
+        """The most tasks that a gate of either phase may need."""
+        return max(slot_count(self.standard.rule), slot_count(self.bootstrap.rule))
 
 
 def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Policy:
@@ -116,8 +106,14 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
     if not policy.canaries:
         reasons.append(_reason("no-canaries", "name at least one canary prompt"))
     reasons += _generation_reasons(policy.generation)
+    of_budget = [] if policy.budget is None else budget_reasons(policy.budget)
+    reasons += of_budget
     for name in ("standard", "bootstrap"):
-        reasons += _part_reasons(name, policy.part(name), objective)
+        part = policy.part(name)
+        reasons += _verifier_reasons(name, part.verifiers, objective)
+        if not of_budget:
+            paired = name == "standard"
+            reasons += rule_reasons(part.rule, name, policy.budget, paired=paired)
     if policy.max_errors < 0 or policy.max_attempts < 1 or policy.suite_max_gates < 1:
         reasons.append(_reason("limits", "max_errors >= 0, max_attempts and suite_max_gates >= 1"))
     unknown = sorted(set(policy.allowed_changes) - ALLOWED_CHANGES)
@@ -157,18 +153,6 @@ def _generation_reasons(generation: Generation) -> list[Reason]:
         reasons.append(_reason("temperature", 'temperature must be a decimal such as "0.7"'))
     if not 1 <= generation.max_new_tokens <= 1_000_000:
         reasons.append(_reason("max-new-tokens", "max_new_tokens must be from 1 to 1,000,000"))
-    return reasons
-
-
-def _part_reasons(
-    name: str, part: PolicyPart, objective: Callable[[str], bool | None]
-) -> list[Reason]:
-    reasons = _verifier_reasons(name, part.verifiers, objective)
-    rule = part.rule
-    if not 1 <= rule.k <= rule.max_trials <= MAX_TRIALS:
-        reasons.append(_reason("rule", f"1 <= k <= max_trials <= {MAX_TRIALS} must hold", name))
-    if not 1 <= rule.max_failures <= max(rule.max_trials, 1):
-        reasons.append(_reason("rule", "1 <= max_failures <= max_trials must hold", name))
     return reasons
 
 

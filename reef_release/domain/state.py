@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from reef_release.domain.checks import KeyRef, TrustRoot
 from reef_release.domain.events import CandidateSubmitted
 from reef_release.domain.gate import Gate
+from reef_release.domain.gating.budget import Ledger
 from reef_release.domain.merkle import MerkleTree
 from reef_release.domain.policy import Policy
 from reef_release.domain.reasons import Reason
@@ -155,6 +156,8 @@ class Scenario:
     pointers: dict[str, list[Pointer]] = field(default_factory=dict)
     nodes: dict[str, Loaded] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
+    ledger: Ledger = field(default_factory=Ledger)
+    """What its gates have spent of the error budget; no change of policy resets it."""
 
     @property
     def policy(self) -> PolicyInForce:

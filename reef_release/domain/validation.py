@@ -15,10 +15,12 @@ from reef_release.domain.candidate_rules import CANDIDATE_VALIDATORS
 from reef_release.domain.checks import Checks
 from reef_release.domain.events import EventData
 from reef_release.domain.gate_rules import GATE_VALIDATORS
+from reef_release.domain.gating.admission import spent_reasons
+from reef_release.domain.gating.rules import protected_tasks
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.rule import promotion_reasons, rollback_reasons
-from reef_release.domain.state import PolicyInForce, Scenario, State
+from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic.rules import TRAFFIC_VALIDATORS, traffic_stream_of
 
 __all__ = ["VALIDATORS", "stream_of"]
@@ -110,9 +112,10 @@ def _policy_reasons(
     state: State,
     checks: Checks,
     scenario: str,
-    last: PolicyInForce | None,
+    found: Scenario | None,
     data: ev.ScenarioCreated | ev.PolicyChanged,
 ) -> list[Reason]:
+    last = None if found is None else found.policy
     digest, _, policy = checks.policy(data.policy, state.active_keys("policy"))
     if digest != data.policy_digest:
         return [_no("policy-digest", f"the signed policy has digest {digest}")]
@@ -120,11 +123,17 @@ def _policy_reasons(
         return [_no("other-scenario", f"the policy was signed for scenario {policy.name!r}")]
     if last is not None and policy.version <= last.policy.version:
         return [_no("old-policy", f"version {last.policy.version} is in force; sign a later one")]
-    tasks = len(checks.suite(policy.suite).tasks)
-    needed = max(policy.standard.rule.max_trials, policy.bootstrap.rule.max_trials)
+    suite = checks.suite(policy.suite)
+    tasks, needed = len(suite.tasks), policy.slot_count()
     if tasks < needed:
         return [_no("short-suite", f"the suite has {tasks} tasks, the policy needs {needed}")]
-    return []
+    for part in (policy.standard, policy.bootstrap):
+        missing = set(protected_tasks(part.rule)) - {task.id for task in suite.tasks}
+        if missing:
+            return [_no("unknown-task", f"the suite has no task {sorted(missing)} to protect")]
+    if policy.budget is None or found is None:
+        return []
+    return spent_reasons(policy.standard.rule, policy.budget, found.ledger)
 
 
 def _scenario_created(
@@ -138,7 +147,7 @@ def _scenario_created(
 def _policy_changed(
     state: State, checks: Checks, scenario: str, found: Scenario, data: ev.PolicyChanged
 ) -> list[Reason]:
-    return _policy_reasons(state, checks, scenario, found.policy, data)
+    return _policy_reasons(state, checks, scenario, found, data)
 
 
 def _scenario_held(

@@ -25,8 +25,9 @@ from reef_release.api.service import Service
 from reef_release.api.trials import record_trial
 from reef_release.api.views import due_view, model_view, task_views
 from reef_release.domain import events as ev
-from reef_release.domain.decision import summary_of
+from reef_release.domain.decision import summaries_of, summary_of
 from reef_release.domain.gate import Gate
+from reef_release.domain.gating.rules import measures
 from reef_release.domain.rule import gate_opening_reasons
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.domain.suite import draw_seed
@@ -103,7 +104,12 @@ class GateController(Controller):
         found = service.scenario(scenario)
         gate = _gate(found, gate_id)
         appended, trial = await record_trial(service, request.user.name, found, gate, data)
-        return TrialView(position=appended.position, trial=summary_of(trial), due=due_view(gate))
+        tokens = None
+        if data.reply is not None and measures(gate.part.rule):
+            tokens = len(data.reply.token_ids)
+        return TrialView(
+            position=appended.position, trial=summary_of(trial, tokens), due=due_view(gate)
+        )
 
     @post("/{gate_id:str}/decision", summary="Post the signed decision", responses=WRITE_PROBLEMS)
     async def post_decision(
@@ -114,9 +120,12 @@ class GateController(Controller):
         data: JSONBody[DecisionRequest],
         service: NamedDependency[Service],
     ) -> DecisionView:
-        """The worker's own decision from the same trials, signed with its gate key."""
+        """The worker's own decision from the same trials, signed with its gate key.
+
+        A worker ends a gate as errored that it cannot stand for, whatever its trials say.
+        """
         gate = _gate(service.scenario(scenario), gate_id)
-        outcome = gate.verdict_due()
+        outcome = data.outcome or gate.verdict_due()
         if gate.outcome is not None or outcome is None:
             raise Conflict(
                 f"Gate {gate_id} "
@@ -236,6 +245,7 @@ def _assignment(service: Service, scenario: Scenario, gate: Gate, lease: Lease) 
         candidate=model_view(scenario, gate.opened.candidate_id),
         incumbent=None if base is None else model_view(scenario, base),
         tasks=task_views(gate),
-        trials=[summary_of(trial) for trial in gate.trials],
+        trials=summaries_of(gate),
         due=due_view(gate),
+        share=gate.share,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from litestar import Response, get
@@ -96,6 +97,11 @@ class _StateCollector:
             "Position of the pointer event of each channel",
             labels=["scenario", "channel", "release_id"],
         )
+        budget = GaugeMetricFamily(
+            "reef_error_budget",
+            "The error budget: what gates spent of it, what is left, and the next gate's level",
+            labels=["scenario", "what"],
+        )
         held = GaugeMetricFamily("reef_held", "1 while promotions are held", labels=["scenario"])
         serial = GaugeMetricFamily(
             "reef_document_serial",
@@ -104,6 +110,13 @@ class _StateCollector:
         )
         for name, scenario in state.scenarios.items():
             held.add_metric([name], float(scenario.held_reason is not None))
+            in_force = scenario.policy.policy.budget
+            if in_force is not None:
+                share = scenario.ledger.share(in_force)
+                left = max(in_force.total - scenario.ledger.spent, Fraction(0))
+                budget.add_metric([name, "spent"], float(scenario.ledger.spent))
+                budget.add_metric([name, "left"], float(left))
+                budget.add_metric([name, "next_level"], float(Fraction(share.level)))
             _count(candidates, name, [each.status for each in scenario.candidates.values()])
             _count(gates, name, [each.outcome or "open" for each in scenario.gates.values()])
             for channel, history in scenario.pointers.items():

@@ -184,6 +184,7 @@ class Story:
             "max_attempts": 2,
             "suite_max_gates": 1000,
             "allowed_changes": [],
+            "budget": None,
             "approvals": 0,
             "watch": None,
             **changes,
@@ -465,7 +466,7 @@ def _trial_of(assignment: wire.GateAssignment, summary: Any) -> GateTrial:
         attempt=summary.attempt,
         task_id=summary.task_id,
         body=summary.body,
-        error="recorded" if verdict is None else None,
+        error=summary.error,
         verdict=verdict,
     )
 

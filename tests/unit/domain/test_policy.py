@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from reef_release.domain.canonical import canonical_json
-from reef_release.domain.policy import MAX_TRIALS, Policy, parse_policy
+from reef_release.domain.gating.rules import MAX_TRIALS
+from reef_release.domain.policy import Policy, parse_policy
 from reef_release.errors import BadRequest, Refused
 
 KNOWN = {"answer@1": True, "answer@2": True, "style@1": False}
@@ -31,6 +32,7 @@ GOOD: dict[str, Any] = {
     "max_attempts": 2,
     "suite_max_gates": 1000,
     "allowed_changes": [],
+    "budget": None,
     "approvals": 0,
     "watch": None,
 }
@@ -86,6 +88,7 @@ def test_how_the_document_was_written_makes_no_difference() -> None:
         "max_attempts",
         "suite_max_gates",
         "allowed_changes",
+        "budget",
         "approvals",
         "watch",
         "generation.temperature",

@@ -863,12 +863,28 @@ def test_a_decision_by_a_revoked_gate_key_is_refused(world: World) -> None:
     assert world.attack(world.decision(gate)) == ["signature-rejected", "no-trusted-key"]
 
 
-@pytest.mark.parametrize("outcome", ["failed", "inconclusive", "errored"])
+@pytest.mark.parametrize("outcome", ["failed", "inconclusive"])
 def test_a_gate_that_passed_is_not_signed_as_something_else(world: World, outcome: str) -> None:
     gate = world.open_gate(world.admitted())
     world.run_trials(gate, "++")
     assert world.attack(world.decision(gate, outcome)) == ["outcome"]
     world.decide(gate)
+
+
+@pytest.mark.parametrize("marks", ["", "+", "++", "---"])
+def test_a_gate_worker_ends_an_open_gate_as_errored_whatever_its_trials_say(
+    world: World, marks: str
+) -> None:
+    candidate = world.admitted()
+    gate = world.open_gate(candidate)
+    world.run_trials(gate, marks)
+    unsigned = world.decision(gate, "errored", key=create_key(Role.GATE))
+    assert "no-trusted-key" in world.attack(unsigned)
+    world.append(world.decision(gate, "errored"))
+    assert world.gate_of(gate).outcome == "errored"
+    again = world.gate(candidate)
+    assert world.gate_of(again).opened.seed == world.gate_of(gate).opened.seed
+    assert world.gate_of(again).outcome == "passed"
 
 
 @pytest.mark.parametrize("marks", ["", "+", "-", "+-", "---", "eee"])

@@ -266,6 +266,8 @@ def through_forged_gate(service: FakeService, opening: ev.GateOpened) -> list[st
         checkpoint_position=opening.checkpoint_position,
         seed=opening.seed,
         odds=[],
+        evidence=[],
+        budget=None,
         trial_count=0,
         trials_digest="00" * 32,
         canary=canary,
