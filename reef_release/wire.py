@@ -13,7 +13,10 @@ import msgspec
 from reef_release.domain.decision import TrialSummary
 from reef_release.domain.events import FileEntry, GateOpened
 from reef_release.domain.gating.budget import BudgetShare
+from reef_release.domain.policy import Generation
 from reef_release.domain.reasons import Reason
+from reef_release.domain.watch import WatchProgress
+from reef_release.domain.watch_rule import WatchRule
 
 __all__ = [
     "CandidateManifest",
@@ -26,6 +29,7 @@ __all__ = [
     "DecisionView",
     "Due",
     "EventsView",
+    "FindingRequest",
     "GateAssignment",
     "GateView",
     "InclusionView",
@@ -55,6 +59,9 @@ __all__ = [
     "TrialView",
     "TurnAssignment",
     "Vote",
+    "WatchAssignment",
+    "WatchTrialRequest",
+    "WatchTrialView",
     "WrittenView",
 ]
 
@@ -375,6 +382,57 @@ class DecisionView(_View, frozen=True, kw_only=True):
 
     position: int
     outcome: str
+
+
+class WatchTrialRequest(_Request, frozen=True, kw_only=True):
+    """One trial: a reply, or the error ("crashed", "timed-out") that prevented it."""
+
+    channel: str
+    pointer_position: int
+    number: int
+    attempt: int
+    reply: TrialReply | None = None
+    error: str | None = None
+
+
+class FindingRequest(_Request, frozen=True, kw_only=True):
+    """The worker's signed finding (DSSE) that a release has fallen."""
+
+    channel: str
+    pointer_position: int
+    attestation: dict[str, Any]
+
+
+class WatchAssignment(_View, frozen=True, kw_only=True):
+    """A trial of what is served; `number` is None when a fall is to be signed instead.
+
+    `progress` is what the trials in the log amount to.
+    """
+
+    scenario: str
+    lease_id: str
+    lease_s: float
+    channel: str
+    pointer_position: int
+    release: ModelView
+    rule: WatchRule
+    generation: Generation
+    policy_digest: str
+    seed: str
+    progress: WatchProgress
+    number: int | None
+    attempt: int
+    task_id: str
+    question: str
+
+
+class WatchTrialView(_View, frozen=True, kw_only=True):
+    """The trial as it was recorded, and what the trials amount to now."""
+
+    position: int
+    passed: bool | None
+    body: str | None
+    progress: WatchProgress
 
 
 class LeaseView(_View, frozen=True, kw_only=True):

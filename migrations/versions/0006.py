@@ -1,4 +1,4 @@
-"""Operations: approvals, which a promotion may wait for, and roots that say why."""
+"""Operations: approvals, which a promotion may wait for, the watch, and roots that say why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ depends_on = None
 _SQL = Path(__file__).parents[1] / "sql" / revision
 
 # type, stream (or its prefix), the data's field that follows the prefix, ruled
-_EVENT_TYPES = (("release.approved", "release/", "release_id", True),)
+_EVENT_TYPES = (
+    ("release.approved", "release/", "release_id", True),
+    ("watch.trial", "watch/", "pointer_position", True),
+    ("watch.fallen", "watch/", "pointer_position", True),
+)
 
 
 def upgrade() -> None:

@@ -66,7 +66,9 @@ _CONFLICTS = frozenset(
         "step-not-due",
         "trained",
         "trial-not-due",
+        "pointer",
         "used",
+        "watch-over",
     }
 )
 _MISSING = frozenset(

@@ -25,6 +25,7 @@ from reef_release.domain.events import EventData
 from reef_release.domain.reasons import Reason
 from reef_release.domain.rule import promotion_reasons
 from reef_release.domain.state import Candidate, Checkpoint, Scenario, State
+from reef_release.domain.watch_rules import answers_due
 from reef_release.errors import ReefError, SettingsError
 from reef_release.projections.live import LiveState
 from reef_release.signing.keys import Role
@@ -112,6 +113,8 @@ class Processes:
             yield ev.GLOBAL, added
         for scenario in state.scenarios.values():
             yield from self._stale_gates(scenario)
+            for answer in answers_due(state, scenario):
+                yield scenario.name, answer
             yield from self._promotions(state, scenario)
 
     @staticmethod

@@ -27,6 +27,7 @@ from reef_release.client.errors import BadAnswer, decoded
 from reef_release.client.paths import JSON, VIEW_BYTES, path_of, scenario_path
 from reef_release.client.training import Training
 from reef_release.client.transport import Answer, Retry, Transport
+from reef_release.client.watch import Watching
 from reef_release.domain.canonical import canonical_json, parse_json, sha256_hex
 from reef_release.domain.events import FileEntry
 from reef_release.errors import BadRequest
@@ -75,6 +76,8 @@ class ReefClient:
         )
         self.training = Training(self._http)
         """The routes of a trainer."""
+        self.watching = Watching(self._http)
+        """The routes of whoever watches what is served."""
 
     def __enter__(self) -> ReefClient:
         return self

@@ -28,6 +28,7 @@ from reef_release.domain.state import (
 )
 from reef_release.domain.traffic.batch_effects import name_candidate, use_batches
 from reef_release.domain.traffic.effects import TRAFFIC_EFFECTS
+from reef_release.domain.watch_effects import WATCH_EFFECTS, answer_watches
 
 __all__ = ["EFFECTS"]
 
@@ -124,7 +125,9 @@ def _policy_changed(
 def _scenario_held(
     state: State, _checks: Checks, envelope: Envelope, data: ev.ScenarioHeld
 ) -> None:
-    state.scenarios[envelope.scenario].held_reason = data.reason
+    scenario = state.scenarios[envelope.scenario]
+    scenario.held_reason = data.reason
+    answer_watches(scenario, envelope.position)
 
 
 def _scenario_resumed(
@@ -315,5 +318,6 @@ EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], None]] =
     ev.ReleaseRevoked: _release_revoked,
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
+    **WATCH_EFFECTS,
     **TRAFFIC_EFFECTS,
 }

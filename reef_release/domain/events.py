@@ -15,7 +15,12 @@ import msgspec
 
 from reef_release.domain.canonical import canonical_json, is_canonical, parse_json
 from reef_release.domain.event_data import EventData
-from reef_release.domain.operation_events import OPERATION_EVENTS, ReleaseApproved
+from reef_release.domain.operation_events import (
+    OPERATION_EVENTS,
+    ReleaseApproved,
+    WatchFallen,
+    WatchTrial,
+)
 from reef_release.domain.release_events import (
     RELEASE_EVENTS,
     CandidateAdmitted,
@@ -142,6 +147,8 @@ __all__ = [
     "TurnUnbound",
     "Upcaster",
     "VerdictRecord",
+    "WatchFallen",
+    "WatchTrial",
     "decode",
     "decode_data",
     "decode_envelope",

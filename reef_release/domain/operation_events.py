@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from reef_release.domain.event_data import EventData
+from typing import Any
 
-__all__ = ["OPERATION_EVENTS", "ReleaseApproved"]
+from reef_release.domain.event_data import EventData
+from reef_release.domain.release_events import VerdictRecord
+
+__all__ = ["OPERATION_EVENTS", "ReleaseApproved", "WatchFallen", "WatchTrial"]
 
 
 class ReleaseApproved(EventData, frozen=True, kw_only=True):
@@ -19,4 +22,37 @@ class ReleaseApproved(EventData, frozen=True, kw_only=True):
     reason: str
 
 
-OPERATION_EVENTS: tuple[type[EventData], ...] = (ReleaseApproved,)
+class WatchTrial(EventData, frozen=True, kw_only=True):
+    """One reply of the release that is served on one drawn task, or the error that prevented it.
+
+    The watch is of the pointer event at `pointer_position`. `number` counts its replies from 0,
+    `attempt` the errors before this one. `body` is as in `gate.trial`.
+    """
+
+    TYPE = "watch.trial"
+    pointer_position: int
+    channel: str
+    release_id: str
+    number: int
+    attempt: int
+    task_id: str
+    body: str | None
+    error: str | None
+    verdict: VerdictRecord | None
+
+
+class WatchFallen(EventData, frozen=True, kw_only=True):
+    """The trials of the watch show that the release has fallen under its bar.
+
+    `attestation` is the finding that a gate worker computed from the same trials and signed. The
+    service answers with a hold, and rolls back if the policy says so.
+    """
+
+    TYPE = "watch.fallen"
+    pointer_position: int
+    channel: str
+    release_id: str
+    attestation: dict[str, Any]
+
+
+OPERATION_EVENTS: tuple[type[EventData], ...] = (ReleaseApproved, WatchTrial, WatchFallen)

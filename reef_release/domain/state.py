@@ -17,6 +17,7 @@ from reef_release.domain.merkle import MerkleTree
 from reef_release.domain.policy import Policy
 from reef_release.domain.reasons import Reason
 from reef_release.domain.traffic.records import Traffic
+from reef_release.domain.watch import Watch
 
 __all__ = [
     "Candidate",
@@ -154,6 +155,8 @@ class Scenario:
     approvals: dict[str, dict[str, int]] = field(default_factory=dict)
     """By gate: who approved of what passed it, and at which position."""
     pointers: dict[str, list[Pointer]] = field(default_factory=dict)
+    watches: dict[int, Watch] = field(default_factory=dict)
+    """By the position of the pointer event that is watched."""
     nodes: dict[str, Loaded] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
     ledger: Ledger = field(default_factory=Ledger)

@@ -22,6 +22,7 @@ from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.rule import promotion_reasons, rollback_reasons
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic.rules import TRAFFIC_VALIDATORS, traffic_stream_of
+from reef_release.domain.watch_rules import WATCH_VALIDATORS
 
 __all__ = ["VALIDATORS", "stream_of"]
 
@@ -46,6 +47,8 @@ def stream_of(data: EventData) -> str:
             return f"release/{data.channel}"
         case ev.ReleaseSigned() | ev.ReleaseApproved() | ev.ReleaseRevoked():
             return f"release/{data.release_id}"
+        case ev.WatchTrial() | ev.WatchFallen():
+            return f"watch/{data.pointer_position}"
         case ev.NodeLoaded() | ev.NodeRefused():
             return f"node/{data.node_id}"
         case _:
@@ -238,5 +241,6 @@ VALIDATORS: dict[type[EventData], Callable[..., list[Reason]]] = {
     ev.ReleaseRevoked: _release_revoked,
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
+    **WATCH_VALIDATORS,
     **TRAFFIC_VALIDATORS,
 }

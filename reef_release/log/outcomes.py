@@ -41,6 +41,7 @@ REASONS: Mapping[str, str] = {
     "stale-gate": "the pointer moved after the gate was opened; gate the candidate again",
     "not-signed": "no release.signed event stands for this release and gate",
     "other-policy": "no signed policy stands in the log under the digest that the gate names",
+    "watch-over": "the release was found fallen already",
     "not-approved": "the gate's policy asks for the approval of more people",
     "held": "the scenario is held; resume it first",
     "never-promoted": "a rollback goes to a release that was promoted earlier in this channel",

@@ -1,4 +1,5 @@
--- Approvals, read from the events alone: who approved of what passed.
+-- Approvals and the watch, read from the events alone: who approved of what passed, and that the
+-- watch speaks of what is served. Signatures, verdicts and the evidence are the fold's business.
 --
 -- As in the rule of promotion, every look-up by stream ends in ORDER BY version.
 
@@ -112,6 +113,28 @@ begin
 end
 $$
 
+-- name: watch_reasons
+-- The watch is of the pointer event that serves now, and nothing follows its end.
+create function reef.watch_reasons(of_scenario text, of_stream text, data jsonb) returns text[]
+language plpgsql
+as $$
+declare
+    serving record;
+begin
+    serving := last_pointer(of_scenario, data ->> 'channel');
+    if serving.at_position is null
+        or to_jsonb(serving.at_position) is distinct from data -> 'pointer_position'
+        or serving.release_id is distinct from data ->> 'release_id'
+    then
+        return '{pointer}';
+    end if;
+    if has_event(of_scenario, of_stream, 'watch.fallen') then
+        return '{watch-over}';
+    end if;
+    return '{}';
+end
+$$
+
 -- name: learning_rule_reasons
 alter function reef.rule_reasons(text, text, text, integer, text, jsonb)
     rename to learning_rule_reasons
@@ -137,6 +160,8 @@ begin
     case of_type
         when 'release.approved' then
             return approving_reasons(of_scenario, data);
+        when 'watch.trial', 'watch.fallen' then
+            return watch_reasons(of_scenario, of_stream, data);
         else
             return reasons;
     end case;

@@ -18,6 +18,7 @@ from reef_release.api.routes.releases import ReleaseController
 from reef_release.api.routes.scenarios import ScenarioController, create_scenario, list_scenarios
 from reef_release.api.routes.signal import SIGNAL_HANDLERS
 from reef_release.api.routes.trust import TRUST_HANDLERS
+from reef_release.api.routes.watch import WatchController
 
 __all__ = ["HANDLERS"]
 
@@ -36,6 +37,7 @@ HANDLERS: list[ControllerRouterHandler] = [
     LogController,
     ReleaseController,
     ScenarioController,
+    WatchController,
     approve_release,
     create_scenario,
     current_document,

@@ -1,16 +1,18 @@
-"""Approvals in Postgres: the second statement of the rule, for SQL by hand."""
+"""Approvals and the watch in Postgres: the second statement of the rule, for SQL by hand."""
 
 from __future__ import annotations
 
 import base64
 from typing import Any
 
+import msgspec
 import pytest
 
 from reef_release.domain import events as ev
 from reef_release.domain.canonical import canonical_json
 from tests.integration.log.mirror import Mirror
 from tests.unit.domain.test_approval import approval
+from tests.unit.domain.test_watch import RULE, answers, fallen, needed, run, trial
 from tests.world import World
 
 pytestmark = pytest.mark.anyio
@@ -86,3 +88,26 @@ async def test_no_policy_written_by_hand_lowers_or_hides_the_one_that_was_signed
     assert await mirror.codes_against(world.promotion(gate_id)) == {"not-approved"}
     world.append(approval(world, gate_id), actor="alice")
     await mirror.accepts(world.promotion(gate_id))
+
+
+async def test_a_watch_is_of_what_is_served_and_ends_with_a_fall(
+    world: World, mirror: Mirror
+) -> None:
+    world.change_policy(watch=RULE)
+    first = world.release()
+    world.release()
+    run(world, "+")
+    late = trial(world, "-")
+    for changes in ({"pointer_position": 3}, {"release_id": first}, {"channel": "beta"}):
+        wrong = msgspec.structs.replace(late, **changes)
+        assert await mirror.codes_against(wrong) == {"pointer"}
+    assert await mirror.codes_against(late, stream="watch/3") == {"other-stream"}
+    run(world, "-" * needed(world))
+    finding = fallen(world)
+    await mirror.accepts(finding)
+    assert await mirror.codes_against(late) == {"watch-over"}
+    assert await mirror.codes_against(finding) == {"watch-over"}
+    for data in answers(world):
+        await mirror.accepts(data)
+    assert world.serving == first
+    assert await mirror.codes_against(late) == {"pointer"}

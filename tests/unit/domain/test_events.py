@@ -118,6 +118,26 @@ TRAINING: dict[str, Any] = {"batch_id": "x", "lease_id": "l", "line": "n"}
 EXAMPLES += [
     (ev.ReleaseApproved(release_id=DIGEST, gate_id="g", reason="r"), f"release/{DIGEST}"),
     (
+        ev.WatchTrial(
+            pointer_position=7,
+            channel="stable",
+            release_id=DIGEST,
+            number=0,
+            attempt=0,
+            task_id="t",
+            body=DIGEST,
+            error=None,
+            verdict=VERDICT,
+        ),
+        "watch/7",
+    ),
+    (
+        ev.WatchFallen(
+            pointer_position=7, channel="stable", release_id=DIGEST, attestation={"a": 1}
+        ),
+        "watch/7",
+    ),
+    (
         ev.InteractionRecorded(**CALL, finish_reason="stop", token_count=2, token_fault=None),
         "session/c",
     ),
