@@ -12,6 +12,7 @@ from reef_release.cli import (
     audit,
     candidates,
     demo,
+    drill,
     gate,
     judge,
     keys,
@@ -38,7 +39,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for module in (demo, service, signer, status, operate):
+for module in (demo, drill, service, signer, status, operate):
     module.register(app)
 app.add_typer(audit.app, name="audit")
 app.add_typer(candidates.candidate, name="candidate")
