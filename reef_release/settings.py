@@ -92,6 +92,12 @@ class Settings(BaseSettings):
     document_lifetime_s: int = Field(
         default=60, ge=10, le=86_400, description="Lifetime of a current document."
     )
+    document_warning_s: float = Field(
+        default=25.0,
+        gt=0,
+        description="With less than so much of its lifetime left, a current document is late: the "
+        "service warns in its log and in `reef_document_late`.",
+    )
     blob_limit_bytes: int = Field(
         default=64 * 1024**3, gt=0, description="Largest blob that is accepted."
     )

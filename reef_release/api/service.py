@@ -15,6 +15,7 @@ from reef_release.api.batching import Batching
 from reef_release.api.commands import Commands
 from reef_release.api.correlating import Correlating
 from reef_release.api.documents import Documents
+from reef_release.api.expiry import ExpiryWarnings
 from reef_release.api.heads import SignedHeads
 from reef_release.api.leases import Leases
 from reef_release.api.lines import BodyRoom
@@ -120,11 +121,15 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             live=live, commands=commands, blobs=blobs, expiry_s=settings.session_expiry_s
         )
         batching = Batching(live=live, commands=commands, blobs=blobs, settings=settings)
+        expiry = ExpiryWarnings(
+            live, lifetime_s=settings.document_lifetime_s, bound_s=settings.document_warning_s
+        )
         await processes.establish_trust(anchor)
         work = [
             asyncio.create_task(processes.run(), name="processes"),
             asyncio.create_task(correlating.run(), name="correlation"),
             asyncio.create_task(batching.run(), name="batching"),
+            asyncio.create_task(expiry.run(), name="expiry"),
         ]
         try:
             yield Service(

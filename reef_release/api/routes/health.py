@@ -12,10 +12,12 @@ from litestar.status_codes import HTTP_503_SERVICE_UNAVAILABLE
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from reef_release.api.expiry import expiry_gauges
 from reef_release.api.problems import PUBLIC
 from reef_release.api.proxy.health import spool_gauges
 from reef_release.api.service import Service
 from reef_release.api.signal_metrics import signal_gauges
+from reef_release.api.watch_metrics import watch_gauges
 from reef_release.domain.state import State
 from reef_release.errors import ReefError
 
@@ -133,6 +135,9 @@ class _StateCollector:
             issued = datetime.fromisoformat(current.issued_at)
             expiry.add_metric([name, channel], issued.timestamp() + lifetime_s)
         gauges = [position, broken, violations, candidates, gates, pointer, held, serial, expiry]
+        settings = self._service.settings
+        gauges += expiry_gauges(state, settings.document_lifetime_s, settings.document_warning_s)
+        gauges += watch_gauges(state)
         gauges += signal_gauges(state, self._service.signal)
         return gauges + spool_gauges(self._service.spool)
 
