@@ -9,10 +9,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from reef_release.cli.homework import policy_document
 from reef_release.cli.output import console, print_table
-from reef_release.domain.canonical import parse_json
+from reef_release.domain.canonical import canonical_json, parse_json
 from reef_release.domain.gating.admission import improves_in, null_bound
 from reef_release.domain.gating.budget import Budget, Ledger
+from reef_release.domain.gating.default import default_rule
 from reef_release.domain.gating.machine import betting_test
 from reef_release.domain.gating.rules import Improves, NonRegression, Rule, nodes
 from reef_release.domain.odds import Course, Joint, course, independent
@@ -29,6 +31,7 @@ __all__ = [
     "last_gate",
     "ledger_before",
     "level_at",
+    "new_policy",
     "odds_table",
     "read_policy",
     "share_rows",
@@ -57,6 +60,15 @@ def read_policy(path: Path) -> Policy:
                 next_step="Name the output of `reef-release policy sign`.",
             ) from error
     return parse_policy(document, is_objective)
+
+
+def new_policy() -> Policy:
+    """The default of a new scenario with two protected tasks, on a suite that nobody has."""
+    rule = default_rule()
+    rule["rules"].insert(0, {"kind": "protected", "tasks": ["protected-1", "protected-2"]})
+    document = policy_document("0" * 64)
+    document["standard"]["rule"] = rule
+    return parse_policy(canonical_json(document), is_objective)
 
 
 def chance(text: str) -> Fraction:

@@ -72,9 +72,16 @@ def pass_probability(rule: Rule, p: Fraction) -> Fraction:
 
 
 def course(
-    rule: Rule, joint: Joint, level: Fraction | None = None, *, most_work: int = _MOST_WORK
+    rule: Rule,
+    joint: Joint,
+    level: Fraction | None = None,
+    *,
+    protected: Joint | None = None,
+    most_work: int = _MOST_WORK,
 ) -> Course:
-    """What becomes of a gate, slot by slot. Protected tasks pass and fail like the others.
+    """What becomes of a gate, slot by slot; *protected* is for the tasks that may not break.
+
+    Without it, those pass and fail like the others.
 
     Raises `Refused` when *rule* measures replies, whose lengths no pass rate tells, or has more
     states than *most_work* visits can go through.
@@ -85,12 +92,10 @@ def course(
             next_step="Ask for the odds of the rule without its metric: they are an upper bound "
             "in an all_of.",
         )
-    if sum(joint.values()) != 1 or min(joint.values()) < 0:
-        raise Refused("Probabilities are not negative and sum to 1.")
     machine = machine_of(rule, level)
-    scale = lcm(*(weight.denominator for weight in joint.values()))
-    weights = {pair: int(weight * scale) for pair, weight in joint.items() if weight}
-    protected = protected_tasks(rule)
+    drawn = _whole(joint)
+    first = drawn if protected is None else _whole(protected)
+    names = protected_tasks(rule)
     states: dict[Any, int] = {machine.start: 1}
     ended = {"passed": 0, "failed": 0, "inconclusive": 0}
     found: dict[str, list[Fraction]] = {name: [] for name in ended}
@@ -102,9 +107,10 @@ def course(
             found[name].append(Fraction(weight, unit))
         if not states:
             break
+        scale, weights = first if index < len(names) else drawn
         unit *= scale
         ended = {name: weight * scale for name, weight in ended.items()}
-        task = protected[index] if index < len(protected) else None
+        task = names[index] if index < len(names) else None
         following: dict[Any, int] = defaultdict(int)
         for state, weight in states.items():
             for (candidate, incumbent), chance in weights.items():
@@ -122,6 +128,14 @@ def course(
         failed=tuple(found["failed"]),
         inconclusive=tuple(found["inconclusive"]),
     )
+
+
+def _whole(joint: Joint) -> tuple[int, dict[tuple[bool, bool], int]]:
+    """Whole weights in the proportions of *joint*, and their sum."""
+    if sum(joint.values()) != 1 or min(joint.values()) < 0:
+        raise Refused("Probabilities are not negative and sum to 1.")
+    scale = lcm(*(weight.denominator for weight in joint.values()))
+    return scale, {pair: int(weight * scale) for pair, weight in joint.items() if weight}
 
 
 @lru_cache(maxsize=64)

@@ -135,6 +135,7 @@ class _StateCollector:
             issued = datetime.fromisoformat(current.issued_at)
             expiry.add_metric([name, channel], issued.timestamp() + lifetime_s)
         gauges = [position, broken, violations, candidates, gates, pointer, held, serial, expiry]
+        gauges.append(budget)
         settings = self._service.settings
         gauges += expiry_gauges(state, settings.document_lifetime_s, settings.document_warning_s)
         gauges += watch_gauges(state)

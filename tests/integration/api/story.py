@@ -345,7 +345,11 @@ class Story:
         decision = msgspec.structs.replace(decision, **changes)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         signed = sign_decision(decision, now, key or self.site.key(Role.GATE))
-        return wire.DecisionRequest(attestation=signed, canary=decision.canary)
+        return wire.DecisionRequest(
+            attestation=signed,
+            canary=decision.canary,
+            outcome="errored" if outcome == "errored" else None,
+        )
 
     async def decide(self, gate: Gate, **options: Any) -> str:
         """Sign and post the decision; the outcome. Raises `Problem`."""
@@ -454,6 +458,7 @@ def known_gate(assignment: wire.GateAssignment) -> Gate:
             Task(id=task.task_id, question=task.question, answer="") for task in assignment.tasks
         ],
         trials=[_trial_of(assignment, trial) for trial in assignment.trials],
+        share=assignment.share,
     )
 
 

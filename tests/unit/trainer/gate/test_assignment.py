@@ -126,6 +126,16 @@ def _other_due(answer: Answer) -> None:
     answer["due"]["slot"] = 1
 
 
+def _wider_share(answer: Answer) -> None:
+    answer["share"] = {
+        "number": 1,
+        "promotions": 0,
+        "spent": "0",
+        "share": "1/2",
+        "level": "1/2",
+    }
+
+
 def _nothing_due(answer: Answer) -> None:
     answer["due"] = None
 
@@ -152,6 +162,7 @@ ASSIGNMENTS: list[tuple[Callable[[Answer], None], list[str]]] = [
     (_trial_of_another_task, ["trials"]),
     (_other_due, ["due"]),
     (_nothing_due, ["due"]),
+    (_wider_share, ["budget"]),
 ]
 
 
