@@ -19,6 +19,7 @@ from reef_release.cli.gate_lives import GATES, PROFILES, live
 from reef_release.cli.gate_odds import new_policy
 from reef_release.cli.gate_walk import Walk
 from reef_release.cli.homework import policy_document
+from reef_release.cli.status import budget_line
 from reef_release.domain.gating.default import default_rule
 from reef_release.domain.gating.machine import decide
 from reef_release.domain.gating.rules import (
@@ -32,6 +33,7 @@ from reef_release.domain.gating.rules import (
 )
 from reef_release.domain.gating.slots import Slot
 from reef_release.domain.odds import course, independent
+from reef_release.wire import BudgetView
 
 RUN = ConsecutivePasses(k=3, max_trials=36, max_failures=36)
 BETTER = Improves(alpha=None, max_deficit=6, max_trials=40)
@@ -149,3 +151,23 @@ def test_the_results_page_is_written_by_the_command(
     assert "## What this does not establish" in text
     rows = json.loads(CliRunner().invoke(app, [*ask, "--json"]).output)["rows"]
     assert {row["gate"] for row in rows} == set(GATES)
+
+
+def test_status_says_what_is_spent_and_what_the_next_gate_needs() -> None:
+    budget = BudgetView(
+        procedure="false_discovery_rate",
+        alpha="0.05",
+        gates=7,
+        promotions=2,
+        spent="0.007291",
+        left="0.042708",
+        next_share="1/960",
+        next_level="1/320",
+        wins=11,
+        last_gate=16777200,
+    )
+    line = budget_line(budget)
+    assert "0.007291 of 0.05 spent by 7 gates, 2 promoted" in line
+    assert "tests at 1/320 and needs 11 wins in a row" in line
+    over = msgspec.structs.replace(budget, wins=None, last_gate=None)
+    assert budget_line(over).endswith("cannot pass any more")

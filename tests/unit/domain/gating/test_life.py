@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from reef_release.audit import export, replay
 from reef_release.domain.decision import decision_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.budget import BudgetShare, Ledger
 from reef_release.signing.keys import Role
 from reef_release.signing.vsa import sign_decision, verify_decision
 from tests.unit.domain.gating.conftest import BETTER, BUDGET, standard
-from tests.world import World
+from tests.world import World, WorldSource
 
 
 def opened(world: World) -> Gate:
@@ -251,3 +253,15 @@ def test_a_bound_on_lengths_reads_them_from_the_replies(world: World) -> None:
     replies = gate.slots()[0].replies
     assert replies is not None
     assert replies[0].tokens > 5
+
+
+def test_an_audit_shows_what_every_gate_spent(world: World, tmp_path: Path) -> None:
+    passed = promoted(world)
+    spent_for_nothing = opened(world)
+    world.run_trials(spent_for_nothing.opened.gate_id, "+" * 10, "+" * 10)
+    world.decide(spent_for_nothing.opened.gate_id)
+    world.checkpoint()
+    export(WorldSource(world), tmp_path / "export")
+    report = replay(tmp_path / "export", world.anchor)
+    assert report.good
+    assert [gate.share for gate in report.gates] == [None, passed.share, spent_for_nothing.share]
