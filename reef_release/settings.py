@@ -86,6 +86,15 @@ class Settings(BaseSettings):
     origin: str = Field(
         default="reef-release.local/log", description="Name of the log in its checkpoints."
     )
+    witnesses: Path | None = Field(
+        default=None,
+        description="File of witnesses that cosign checkpoints: verifier key and URL per line.",
+    )
+    witness_quorum: int | None = Field(
+        default=None,
+        ge=1,
+        description="How many witnesses must cosign a checkpoint; default more than half.",
+    )
     checkpoint_interval_s: float = Field(
         default=20.0, gt=0, le=50, description="Longest time between checkpoints while serving."
     )

@@ -17,6 +17,7 @@ import structlog
 
 from reef_release.api.commands import MAX_EVENT_BYTES, Commands
 from reef_release.api.heads import SignedHeads
+from reef_release.api.witnesses import Witnesses
 from reef_release.artifacts import admission
 from reef_release.artifacts.blobs import BlobReader, BlobStore
 from reef_release.artifacts.schema import MAX_SCHEMA_BYTES, Schema, parse_schema
@@ -48,6 +49,7 @@ class Processes:
         commands: Commands,
         blobs: BlobStore,
         heads: SignedHeads,
+        witnesses: Witnesses,
         checkpoint_interval_s: float,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -56,6 +58,7 @@ class Processes:
         self._commands = commands
         self._blobs = blobs
         self._heads = heads
+        self._witnesses = witnesses
         self._interval_s = checkpoint_interval_s
         self._clock = clock
         self._monotonic = monotonic
@@ -97,6 +100,8 @@ class Processes:
         for scenario, data in list(self._due()):
             await self._append(scenario, data)
         checkpoint = self._checkpoint_due()
+        if checkpoint is not None:
+            checkpoint = await self._witnesses.cosigned(checkpoint, self._live.state.tree)
         if checkpoint is not None:
             await self._append(ev.GLOBAL, checkpoint)
 

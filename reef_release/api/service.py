@@ -23,6 +23,7 @@ from reef_release.api.processes import Processes
 from reef_release.api.proxy.spool import Spool
 from reef_release.api.proxy.upstream import Upstream
 from reef_release.api.readers import BlobReaders
+from reef_release.api.witnesses import Witnesses
 from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.domain.state import Scenario, State
 from reef_release.errors import NotFound, SettingsError
@@ -100,6 +101,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     async with (
         Spool.open(settings.spool_dir) as spool,
         aclosing(Upstream(settings)) as upstream,
+        aclosing(Witnesses.configured(settings)) as witnesses,
         EventLog.open(settings.database_url) as log,
         LiveState.follow(
             log,
@@ -115,6 +117,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             commands=commands,
             blobs=blobs,
             heads=heads,
+            witnesses=witnesses,
             checkpoint_interval_s=settings.checkpoint_interval_s,
         )
         correlating = Correlating(

@@ -24,6 +24,7 @@ from reef_release.cli import (
     status,
     train,
     verifier,
+    witness,
 )
 from reef_release.cli.output import fail
 from reef_release.cli.streams import lenient, quiet_when_closed
@@ -53,6 +54,7 @@ app.add_typer(node.app, name="node")
 app.add_typer(signal.app, name="signal")
 app.add_typer(train.app, name="train")
 app.add_typer(verifier.app, name="verifier")
+app.add_typer(witness.app, name="witness")
 
 
 def _version(value: bool) -> None:

@@ -50,7 +50,8 @@ def test_a_promoted_release_may_be_served_and_the_grounds_say_why(service: FakeS
     assert grounds.release_id == service.world.serving
     assert [file.path for file in grounds.files] == ["config.json", "model.safetensors"]
     assert grounds.canary_prompts == ("What is 2 + 2?",)
-    assert len(grounds.findings) == 7
+    assert len(grounds.findings) == 8
+    assert "candidate ++ (+ passed" in str(grounds.findings)
 
 
 def test_every_kind_of_pointer_event_has_its_grounds(service: FakeService) -> None:
@@ -798,3 +799,20 @@ def test_a_document_that_serves_nothing_gives_no_grounds(service: FakeService) -
             is_objective,
         )
     assert codes(caught.value) == ["nothing-served"]
+
+
+def test_no_trial_of_the_gate_can_be_left_out(service: FakeService) -> None:
+    trusted = trusted_in(service.world)
+    opened = trusted.open_document(service.signed(), service.world.time())
+    material = gather(service.client(), opened.document, opened.checkpoint.size)
+
+    def verify(trials: list[Leaf]) -> None:
+        shown = msgspec.structs.replace(material, trials=trials)
+        rules.verify(shown, opened.document, opened.checkpoint, trusted.chain, is_objective)
+
+    verify(material.trials)
+    first, second = material.trials
+    for trials in ([], [first], [second], [second, first], [first, first], [first, second, second]):
+        with pytest.raises(Refused) as caught:
+            verify(trials)
+        assert codes(caught.value) == ["hidden-event"]
