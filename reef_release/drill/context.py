@@ -22,6 +22,7 @@ from reef_release.domain.events import GLOBAL, Event, FileEntry, decode
 from reef_release.drill.errors import GotThrough
 from reef_release.drill.stack import Stack
 from reef_release.errors import Refused, SettingsError
+from reef_release.node.engine import Engine
 from reef_release.signing.keyring import PRIVATE_NAME
 from reef_release.signing.keys import Role, SigningKey, load_key
 from reef_release.tokens import TokenRole
@@ -80,6 +81,14 @@ class Context:
     def key(self, role: Role) -> SigningKey:
         """A private key, as its thief has it."""
         return load_key(self.stack.keys / role.value / PRIVATE_NAME, role)
+
+    def idle_engine(self) -> Engine:
+        """The stack's idle engine, closed with the drill."""
+        engine: Engine | None = self.kept.get("engine")
+        if engine is None:
+            engine = self.kept["engine"] = self.stack.idle_engine()
+            self._closing.callback(getattr(engine, "close", lambda: None))
+        return engine
 
     # Requests
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,7 +19,9 @@ from reef_release.domain.events import GateTrial, VerdictRecord
 from reef_release.domain.gate import Gate
 from reef_release.domain.policy import Policy
 from reef_release.domain.suite import Task, parse_suite
+from reef_release.drill.attack import Access, Attack, Outcome, Seen, Stop, stopped
 from reef_release.drill.context import Context
+from reef_release.drill.errors import GotThrough
 from reef_release.drill.stage import fresh
 from reef_release.signing.keys import Role, SigningKey
 from reef_release.signing.vsa import sign_decision
@@ -33,7 +36,16 @@ from reef_release.wire import (
     TrialView,
 )
 
-__all__ = ["CANARY", "WORKER", "GateInHand", "claimed", "gate_in_hand"]
+__all__ = [
+    "CANARY",
+    "WORKER",
+    "GateInHand",
+    "attack_on_gate",
+    "claimed",
+    "gate_in_hand",
+    "rejected",
+    "served_passed",
+]
 
 WORKER = "gate-1"
 """The honest worker's name: whoever has the token may use it, and so the worker waits for none."""
@@ -203,3 +215,37 @@ def _take(gate: Gate, summary: TrialSummary) -> None:
             verdict=verdict,
         )
     )
+
+
+def rejected(
+    held: GateInHand, decisions: Mapping[str, DecisionRequest], code: str
+) -> tuple[Seen, ...]:
+    """Each must be refused for the reason *code*; otherwise the first that is not is named."""
+    seen = []
+    # A decision names a canary blob only if it passed, and that blob has to be there first.
+    held.client.put_blob(CANARY)
+    for words, request in decisions.items():
+        act = partial(held.decide, request)
+        try:
+            seen.append(stopped(held.context, act, "service", code))
+        except GotThrough as error:
+            raise GotThrough(f"{words}: {error.detail}") from error
+    return tuple(seen)
+
+
+def served_passed(context: Context) -> str:
+    """What became of the release served at its own gate, by the honest worker."""
+    position = context.event("gate.passed", candidate_id=context.serving())
+    return f"the release served passed its own gate at {position}"
+
+
+def attack_on_gate(
+    name: str,
+    rows: tuple[int, ...],
+    tries: str,
+    run: Callable[[Context], Outcome],
+    *stops: Stop,
+) -> Attack:
+    """An attack with the gate worker's token, or with its key, while it stands still."""
+    needs = frozenset({Access.KEYS, Access.MODELS, Access.PROCESSES})
+    return Attack(name=name, rows=rows, tries=tries, stops=stops, run=run, needs=needs)

@@ -22,7 +22,7 @@ import msgspec
 from reef_release.client import ReefClient
 from reef_release.client.transport import Retry
 from reef_release.domain.canonical import canonical_json
-from reef_release.drill.attack import Seen
+from reef_release.drill.attack import Access, Attack, Outcome, Seen, Stop
 from reef_release.drill.context import CHANNEL, Context
 from reef_release.drill.errors import GotThrough
 from reef_release.node.config import NodeConfig
@@ -33,7 +33,18 @@ from reef_release.signing.current import CurrentDocument, sign_current
 from reef_release.signing.keys import Role, SigningKey
 from reef_release.tokens import TokenRole
 
-__all__ = ["Answer", "Target", "document", "honest", "refused", "target", "truthful"]
+__all__ = [
+    "Answer",
+    "Target",
+    "attack_on_node",
+    "document",
+    "honest",
+    "outcome",
+    "refused",
+    "refused_when_told",
+    "target",
+    "truthful",
+]
 
 Answer = Callable[[httpx.Request], httpx.Response]
 _NUMBERS = itertools.count(1)
@@ -88,7 +99,7 @@ def target(
     state.parent.mkdir(exist_ok=True)
     if not fresh:
         shutil.copytree(_seed(context, scenario), state)
-    with _node(context, scenario, state, engine or context.stack.idle_engine(), clock) as made:
+    with _node(context, scenario, state, engine or context.idle_engine(), clock) as made:
         yield made
     shutil.rmtree(state)
 
@@ -140,7 +151,7 @@ def _seed(context: Context, scenario: str) -> Path:
         return Path(kept[1])
     state = context.directory / "nodes" / f"seed-{next(_NUMBERS)}"
     state.parent.mkdir(exist_ok=True)
-    engine = context.stack.idle_engine()
+    engine = context.idle_engine()
     with _node(context, scenario, state, engine, lambda: datetime.now(UTC)) as made:
         serves = _told(made.node.step())
     context.kept[f"node/{scenario}"] = (serves, str(state))
@@ -198,3 +209,28 @@ def document(
     base = base or honest(context)
     changed = msgspec.structs.replace(base, **({"serial": base.serial + 1} | changes))
     return canonical_json(sign_current(changed, key or context.key(Role.POINTER)))
+
+
+def refused_when_told(context: Context, code: str, **changes: Any) -> Seen:
+    """That a node which is handed a document with *changes* refuses it for the reason *code*."""
+    with target(context) as held:
+        held.lie(document(context, **changes))
+        return refused(held, code, context.serving())
+
+
+def outcome(context: Context, *seen: Seen) -> Outcome:
+    """What was seen, with a node that is told the truth as the twin."""
+    return Outcome(seen=seen, twin=truthful(context))
+
+
+def attack_on_node(
+    name: str,
+    rows: tuple[int, ...],
+    tries: str,
+    run: Callable[[Context], Outcome],
+    *codes: str,
+) -> Attack:
+    """An attack that a node must refuse for each of the reasons *codes*."""
+    stops = tuple(Stop(by="node", code=code, events=("node.refused",)) for code in codes)
+    needs = frozenset({Access.ENGINE, Access.KEYS})
+    return Attack(name=name, rows=rows, tries=tries, stops=stops, run=run, needs=needs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 
 from reef_release import wire
@@ -120,11 +121,12 @@ def _altered(context: Context) -> Outcome:
         "another role": f"reef_{claims[:-4]}AAAA.{mac}",
         "no token": "",
     }
-    attempts = {}
-    for words, other in others.items():
-        client = ReefClient(context.url, other or None)
-        attempts[words] = partial(client.scenario, context.scenario)
-    seen = _all_of(context, attempts, "unauthorized")
+    with ExitStack() as closing:
+        attempts = {}
+        for words, other in others.items():
+            client = closing.enter_context(ReefClient(context.url, other or None))
+            attempts[words] = partial(client.scenario, context.scenario)
+        seen = _all_of(context, attempts, "unauthorized")
     view = context.client(TokenRole.TRAIN).scenario(context.scenario)
     return Outcome(seen=seen, twin=f"the token itself sees {view.name}")
 
