@@ -7,6 +7,7 @@ the world, whatever their role and also after their revocation.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ from reef_release.errors import SignatureRejected
 from reef_release.signing.keys import Role
 from tests.world import ORIGIN, SERVICE_ROLES, START, World
 
-__all__ = ["CheapWorld", "NamedKey"]
+__all__ = ["CheapWorld", "NamedKey", "unverified"]
 
 
 @dataclass(frozen=True)
@@ -136,14 +137,20 @@ class _Checks(Checks):
 
 
 def _signed(payload: bytes, key: NamedKey) -> dict[str, Any]:
-    return {"payload": payload.decode(), "signed_by": key.key_id}
+    # Base64, as in DSSE: the database reads a policy's payload.
+    return {"payload": base64.b64encode(payload).decode(), "signed_by": key.key_id}
 
 
 def _opened(envelope: Mapping[str, Any], keys: Sequence[KeyRef]) -> tuple[str, str]:
     key_id = envelope.get("signed_by")
     if not any(key.key_id == key_id for key in keys):
         raise SignatureRejected("no key that counts signed it")
-    return str(key_id), envelope["payload"]
+    return unverified(envelope)
+
+
+def unverified(envelope: Mapping[str, Any]) -> tuple[str, str]:
+    """The id of the key that signed, and the payload."""
+    return envelope["signed_by"], base64.b64decode(envelope["payload"]).decode()
 
 
 class CheapWorld(World):

@@ -19,7 +19,7 @@ from reef_release.signing.note import open_checkpoint
 from reef_release.signing.policy import verify_policy
 from reef_release.signing.vsa import verify_decision
 from reef_release.signing.weights import verify_bundle
-from tests.properties.cheap_world import CheapWorld
+from tests.properties.cheap_world import CheapWorld, unverified
 from tests.properties.machine import RuleMachine
 from tests.properties.oracle import Oracle
 from tests.world import ORIGIN, World
@@ -78,14 +78,14 @@ class CheapMachine(RuleMachine):
     def make_oracle(self, world: World) -> Oracle:
         def opened(envelope: Any) -> tuple[str, Any]:
             envelope = json.loads(envelope) if isinstance(envelope, str) else envelope
-            return envelope["signed_by"], json.loads(envelope["payload"])
+            key_id, payload = unverified(envelope)
+            return key_id, json.loads(payload)
 
         def listed_in(metadata: str) -> set[tuple[str, str]]:
             return {(key["role"], key["public_key"]) for key in json.loads(metadata)["keys"]}
 
         def bundle_of(digest: str) -> tuple[str, str]:
-            envelope = json.loads(world.blobs.read_sync(digest, _LIMIT_BYTES))
-            return envelope["signed_by"], envelope["payload"]
+            return unverified(json.loads(world.blobs.read_sync(digest, _LIMIT_BYTES)))
 
         return Oracle(world.bodies, _body(world), _lines(world), opened, bundle_of, listed_in)
 
