@@ -19,6 +19,7 @@ _SQL = Path(__file__).parents[1] / "sql" / revision
 # type, stream (or its prefix), the data's field that follows the prefix, ruled
 _EVENT_TYPES = (
     ("release.approved", "release/", "release_id", True),
+    ("gate.claimed", "claim/", "gate_id", True),
     ("watch.trial", "watch/", "pointer_position", True),
     ("watch.fallen", "watch/", "pointer_position", True),
 )

@@ -16,6 +16,7 @@ from reef_release.api.commands import Commands
 from reef_release.api.correlating import Correlating
 from reef_release.api.documents import Documents
 from reef_release.api.expiry import ExpiryWarnings
+from reef_release.api.gate_claims import GateClaims
 from reef_release.api.heads import SignedHeads
 from reef_release.api.leases import Leases
 from reef_release.api.lines import BodyRoom
@@ -53,6 +54,7 @@ class Service:
     signal: SignalHealth
     documents: Documents
     leases: Leases
+    claims: GateClaims
     tokens: Tokens
     heads: SignedHeads
     readers: BlobReaders
@@ -146,6 +148,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 signal=signal,
                 documents=Documents(live, pointer_key, settings.document_lifetime_s),
                 leases=Leases(settings.lease_s),
+                claims=GateClaims(live, commands, settings.lease_s),
                 tokens=tokens,
                 heads=heads,
                 readers=BlobReaders(),

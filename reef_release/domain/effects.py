@@ -13,6 +13,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.checks import Checks, KeyRef
 from reef_release.domain.events import Envelope, EventData
 from reef_release.domain.gate import Gate, gate_tasks
+from reef_release.domain.gate_claims import CLAIM_EFFECTS, sign_of_life
 from reef_release.domain.gating.rules import measures
 from reef_release.domain.state import (
     Candidate,
@@ -193,6 +194,8 @@ def _gate_trial(state: State, checks: Checks, envelope: Envelope, data: ev.GateT
     if data.body is not None and measures(gate.part.rule):
         gate.tokens[len(gate.trials)] = len(checks.trial(data.body).token_ids)
     gate.trials.append(data)
+    claims = state.scenarios[envelope.scenario].claims
+    sign_of_life(claims, data.gate_id, envelope.recorded_at)
 
 
 def _gate_decided(
@@ -318,6 +321,7 @@ EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], None]] =
     ev.ReleaseRevoked: _release_revoked,
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
+    **CLAIM_EFFECTS,
     **WATCH_EFFECTS,
     **TRAFFIC_EFFECTS,
 }

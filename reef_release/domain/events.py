@@ -17,6 +17,7 @@ from reef_release.domain.canonical import canonical_json, is_canonical, parse_js
 from reef_release.domain.event_data import EventData
 from reef_release.domain.operation_events import (
     OPERATION_EVENTS,
+    GateClaimed,
     ReleaseApproved,
     WatchFallen,
     WatchTrial,
@@ -104,6 +105,7 @@ __all__ = [
     "Event",
     "EventData",
     "FileEntry",
+    "GateClaimed",
     "GateErrored",
     "GateFailed",
     "GateInconclusive",

@@ -7,7 +7,7 @@ from typing import Any
 from reef_release.domain.event_data import EventData
 from reef_release.domain.release_events import VerdictRecord
 
-__all__ = ["OPERATION_EVENTS", "ReleaseApproved", "WatchFallen", "WatchTrial"]
+__all__ = ["OPERATION_EVENTS", "GateClaimed", "ReleaseApproved", "WatchFallen", "WatchTrial"]
 
 
 class ReleaseApproved(EventData, frozen=True, kw_only=True):
@@ -20,6 +20,19 @@ class ReleaseApproved(EventData, frozen=True, kw_only=True):
     release_id: str
     gate_id: str
     reason: str
+
+
+class GateClaimed(EventData, frozen=True, kw_only=True):
+    """A worker works on a gate, or goes on working. Advice to other services, never permission.
+
+    `replaces` is the lease that stood before: of two workers that claim at once one is too late.
+    """
+
+    TYPE = "gate.claimed"
+    gate_id: str
+    worker: str
+    lease_id: str
+    replaces: str | None
 
 
 class WatchTrial(EventData, frozen=True, kw_only=True):
@@ -55,4 +68,9 @@ class WatchFallen(EventData, frozen=True, kw_only=True):
     attestation: dict[str, Any]
 
 
-OPERATION_EVENTS: tuple[type[EventData], ...] = (ReleaseApproved, WatchTrial, WatchFallen)
+OPERATION_EVENTS: tuple[type[EventData], ...] = (
+    GateClaimed,
+    ReleaseApproved,
+    WatchTrial,
+    WatchFallen,
+)

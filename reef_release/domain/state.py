@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from reef_release.domain.checks import KeyRef, TrustRoot
 from reef_release.domain.events import CandidateSubmitted
 from reef_release.domain.gate import Gate
+from reef_release.domain.gate_claims import GateClaim
 from reef_release.domain.gating.budget import Ledger
 from reef_release.domain.merkle import MerkleTree
 from reef_release.domain.policy import Policy
@@ -155,6 +156,8 @@ class Scenario:
     approvals: dict[str, dict[str, int]] = field(default_factory=dict)
     """By gate: who approved of what passed it, and at which position."""
     pointers: dict[str, list[Pointer]] = field(default_factory=dict)
+    claims: dict[str, GateClaim] = field(default_factory=dict)
+    """By gate: who works on it."""
     watches: dict[int, Watch] = field(default_factory=dict)
     """By the position of the pointer event that is watched."""
     nodes: dict[str, Loaded] = field(default_factory=dict)

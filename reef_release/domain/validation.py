@@ -14,6 +14,7 @@ from reef_release.domain.approval import approval_reasons
 from reef_release.domain.candidate_rules import CANDIDATE_VALIDATORS
 from reef_release.domain.checks import Checks
 from reef_release.domain.events import EventData
+from reef_release.domain.gate_claims import CLAIM_VALIDATORS
 from reef_release.domain.gate_rules import GATE_VALIDATORS
 from reef_release.domain.gating.admission import spent_reasons
 from reef_release.domain.gating.rules import protected_tasks
@@ -47,6 +48,8 @@ def stream_of(data: EventData) -> str:
             return f"release/{data.channel}"
         case ev.ReleaseSigned() | ev.ReleaseApproved() | ev.ReleaseRevoked():
             return f"release/{data.release_id}"
+        case ev.GateClaimed():
+            return f"claim/{data.gate_id}"
         case ev.WatchTrial() | ev.WatchFallen():
             return f"watch/{data.pointer_position}"
         case ev.NodeLoaded() | ev.NodeRefused():
@@ -241,6 +244,7 @@ VALIDATORS: dict[type[EventData], Callable[..., list[Reason]]] = {
     ev.ReleaseRevoked: _release_revoked,
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
+    **CLAIM_VALIDATORS,
     **WATCH_VALIDATORS,
     **TRAFFIC_VALIDATORS,
 }

@@ -19,7 +19,6 @@ from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
 from reef_release.api.access import commands
 from reef_release.api.batches import renew_batch
-from reef_release.api.leases import Lease
 from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.trials import record_trial
@@ -83,9 +82,9 @@ class GateController(Controller):
                     gate = found.open_gate(channel)  # another worker was first
             if gate is None:
                 continue
-            lease = service.leases.take(f"{scenario}/{gate.opened.gate_id}", data.worker)
-            if lease is not None:
-                return Response(_assignment(service, found, gate, lease))
+            lease_id = await service.claims.take(request.user.name, found, gate, data.worker)
+            if lease_id is not None:
+                return Response(_assignment(service, found, gate, lease_id))
         return Response(None, status_code=HTTP_204_NO_CONTENT)
 
     @post("/{gate_id:str}/trials", summary="Post one raw reply", responses=WRITE_PROBLEMS)
@@ -150,7 +149,6 @@ class GateController(Controller):
                 canary=data.canary,
             ),
         )
-        service.leases.release(f"{scenario}/{gate_id}")
         return DecisionView(position=appended.position, outcome=outcome)
 
 
@@ -168,7 +166,10 @@ async def renew_lease(
     """Extend the lease on a gate, a turn or a batch before it expires."""
     trains = request.user.role == TokenRole.TRAIN
     if not (trains and await renew_batch(service, request.user, lease_id)):
-        service.leases.renew(lease_id)
+        user = request.user
+        gates = user.role == TokenRole.GATE
+        if not (gates and await service.claims.renew(user.name, lease_id, user.scenario)):
+            service.leases.renew(lease_id)
     return LeaseView(lease_id=lease_id, expires_at=_expiry(service))
 
 
@@ -234,11 +235,11 @@ def _free_gate_id(state: State, scenario: Scenario, candidate: Candidate) -> str
     raise AssertionError("counting does not end")
 
 
-def _assignment(service: Service, scenario: Scenario, gate: Gate, lease: Lease) -> GateAssignment:
+def _assignment(service: Service, scenario: Scenario, gate: Gate, lease_id: str) -> GateAssignment:
     base = gate.opened.base
     return GateAssignment(
         scenario=scenario.name,
-        lease_id=lease.lease_id,
+        lease_id=lease_id,
         lease_s=service.leases.duration_s,
         opened=gate.opened,
         policy=msgspec.to_builtins(gate.policy),

@@ -116,6 +116,7 @@ JUDGE = ev.JudgeRecord(model="tiny", prompt_digest=DIGEST, settings={"votes": "3
 PROBES: dict[str, Any] = {"judge": JUDGE, "asked": 20, "right": 15}
 TRAINING: dict[str, Any] = {"batch_id": "x", "lease_id": "l", "line": "n"}
 EXAMPLES += [
+    (ev.GateClaimed(gate_id="g", worker="w", lease_id="l", replaces=None), "claim/g"),
     (ev.ReleaseApproved(release_id=DIGEST, gate_id="g", reason="r"), f"release/{DIGEST}"),
     (
         ev.WatchTrial(
