@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CONSTRAINTS ?= constraints/cpu.txt
-EXTRAS ?= embedded,train,dev
+EXTRAS ?= embedded,odds,train,dev
 PYTHONS ?= python3 python3.13 python3.12 python3.11
 ARGS ?=
 # vLLM wants another version of transformers, so it lives apart; only its tests need it.

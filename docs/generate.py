@@ -27,6 +27,8 @@ from reef_release.domain.events import EVENT_TYPES, Envelope, EventData
 from reef_release.domain.traffic import alarm
 from reef_release.domain.traffic.reasons import CALL_ERRORS, METHODS, REFUSALS
 from reef_release.domain.validation import stream_of
+from reef_release.drill.attack import Stop
+from reef_release.drill.catalogue import catalogue
 from reef_release.settings import Settings
 from reef_release.traffic_wire import InteractionRequest
 from reef_release.verifiers.registry import VERIFIERS
@@ -172,7 +174,64 @@ def signal_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def drill_page() -> str:
+    """Every attack of the drill, and what must stop it."""
+    attacks = catalogue()
+    rows = sorted({row for attack in attacks for row in attack.rows})
+    lines = [
+        "# The drill",
+        "",
+        _NOTICE,
+        f"`reef-release drill` tries {len(attacks)} attacks of {len(rows)} kinds on a running",
+        "service, with real weights, over real HTTP, on a real database, with a real gate worker,",
+        "signer and node. Without `--home` it starts a stack of its own in a temporary directory,",
+        "because many attacks need what no stranger has: keys, the database, the service's disk.",
+        "With `--home` it attacks the service of that data directory with the tokens in it, tells",
+        "which attacks it left out, and why.",
+        "",
+        "Each attack first shows that its unmodified twin gets through, or would. It counts as",
+        "stopped only when what stopped it is what must: by whom, by which reason, and with which",
+        "event. The drill looks that event up in the log; where the table names none, it checks",
+        "that nothing decisive was written. Before and after each attack it compares what is",
+        "served by three accounts: the service's, that of the current document as a node verifies",
+        "it, and the files that the engine has read. At the end the export must replay, and a good",
+        "candidate must still get through. The exit status is 0 when all of that held.",
+        "",
+        "## Adding an attack",
+        "",
+        "Add a file to `reef_release/drill/attacks/` with a tuple `ATTACKS`; it is found there.",
+        "An `Attack` has a name, the rows it belongs to, what it tries, what must stop it, and a",
+        "function `run(context) -> Outcome` that tries it. `context` has clients with tokens of",
+        "any role and, on a stack of its own, everything else; `needs` says what of that it takes.",
+        "`stopped` and `recorded` assert how something is refused. Then run `python",
+        "docs/generate.py`.",
+        "",
+        "## All attacks",
+        "",
+        "Two of them are found only afterwards, and this page should not say more: a gate worker",
+        "that lies with its key in its hand is found by an audit that runs the weights, and its",
+        "pass waits only where the scenario is held, or its policy asks for approvals; a log that",
+        "its superuser rewrites is found by whoever kept a checkpoint.",
+        "",
+        "| row | attack | tries | must be stopped by | needs |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for attack in attacks:
+        shown = ", ".join(map(str, attack.rows))
+        stops = "; ".join(_stop(stop) for stop in attack.stops)
+        needs = ", ".join(access.words for access in sorted(attack.needs)) or "tokens"
+        quick = " (quick)" if attack.quick else ""
+        lines.append(f"| {shown} | `{attack.name}`{quick} | {attack.tries} | {stops} | {needs} |")
+    return "\n".join(lines) + "\n"
+
+
+def _stop(stop: Stop) -> str:
+    events = " or ".join(f"`{event}`" for event in stop.events)
+    return f"{stop.by}: `{stop.code}`" + (f", {events}" if events else "")
+
+
 PAGES: Mapping[Path, Callable[[], str]] = {
+    _REFERENCE.parent / "drill.md": drill_page,
     _REFERENCE / "commands.md": commands_page,
     _REFERENCE / "events.md": events_page,
     _REFERENCE / "settings.md": settings_page,

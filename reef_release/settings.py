@@ -57,6 +57,13 @@ class Settings(BaseSettings):
         default="", description="PostgreSQL 15 or newer; empty: the embedded server (`up`)."
     )
     keys: Path | None = Field(default=None, description="Key directory; default HOME/keys.")
+    log_key: Path | None = Field(
+        default=None, description="Key that signs checkpoints; default KEYS/log/private.pem."
+    )
+    pointer_key: Path | None = Field(
+        default=None,
+        description="Key that signs current documents; default KEYS/pointer/private.pem.",
+    )
     blobs: Path | None = Field(default=None, description="Blob directory; default HOME/blobs.")
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8470, ge=0, le=65535, description="Port; 0 takes a free one.")
@@ -79,11 +86,26 @@ class Settings(BaseSettings):
     origin: str = Field(
         default="reef-release.local/log", description="Name of the log in its checkpoints."
     )
+    witnesses: Path | None = Field(
+        default=None,
+        description="File of witnesses that cosign checkpoints: verifier key and URL per line.",
+    )
+    witness_quorum: int | None = Field(
+        default=None,
+        ge=1,
+        description="How many witnesses must cosign a checkpoint; default more than half.",
+    )
     checkpoint_interval_s: float = Field(
         default=20.0, gt=0, le=50, description="Longest time between checkpoints while serving."
     )
     document_lifetime_s: int = Field(
         default=60, ge=10, le=86_400, description="Lifetime of a current document."
+    )
+    document_warning_s: float = Field(
+        default=25.0,
+        gt=0,
+        description="With less than so much of its lifetime left, a current document is late: the "
+        "service warns in its log and in `reef_document_late`.",
     )
     blob_limit_bytes: int = Field(
         default=64 * 1024**3, gt=0, description="Largest blob that is accepted."

@@ -41,6 +41,7 @@ class TokenRole(StrEnum):
     SIGN = "sign"
     SERVE = "serve"
     AUDIT = "audit"
+    APPROVE = "approve"
     OPERATE = "operate"
 
 

@@ -12,7 +12,11 @@ import msgspec
 
 from reef_release.domain.decision import TrialSummary
 from reef_release.domain.events import FileEntry, GateOpened
+from reef_release.domain.gating.budget import BudgetShare
+from reef_release.domain.policy import Generation
 from reef_release.domain.reasons import Reason
+from reef_release.domain.watch import WatchProgress
+from reef_release.domain.watch_rule import WatchRule
 
 __all__ = [
     "CandidateManifest",
@@ -25,12 +29,15 @@ __all__ = [
     "DecisionView",
     "Due",
     "EventsView",
+    "FindingRequest",
     "GateAssignment",
     "GateView",
     "InclusionView",
     "JudgeIdentity",
     "JudgeProbe",
     "JudgmentRequest",
+    "KeyView",
+    "KeysView",
     "LeaseView",
     "Message",
     "ModelView",
@@ -42,6 +49,7 @@ __all__ = [
     "ReleaseView",
     "ReleasesView",
     "RollbackRequest",
+    "RootRequest",
     "ScenarioRequest",
     "ScenarioView",
     "ScenariosView",
@@ -51,6 +59,9 @@ __all__ = [
     "TrialView",
     "TurnAssignment",
     "Vote",
+    "WatchAssignment",
+    "WatchTrialRequest",
+    "WatchTrialView",
     "WrittenView",
 ]
 
@@ -125,10 +136,14 @@ class TrialRequest(_Request, frozen=True, kw_only=True):
 
 
 class DecisionRequest(_Request, frozen=True, kw_only=True):
-    """The worker's signed decision (DSSE) and the digest of the canary blob, if it passed."""
+    """The worker's signed decision (DSSE) and the digest of the canary blob, if it passed.
+
+    `outcome` is what its trials decide when left out; "errored" ends a gate whatever they say.
+    """
 
     attestation: dict[str, Any]
     canary: str | None = None
+    outcome: Literal["errored"] | None = None
 
 
 class RollbackRequest(_Request, frozen=True, kw_only=True):
@@ -142,6 +157,13 @@ class RollbackRequest(_Request, frozen=True, kw_only=True):
 class ReasonRequest(_Request, frozen=True, kw_only=True):
     """Why: for hold, resume and revoke."""
 
+    reason: str
+
+
+class RootRequest(_Request, frozen=True, kw_only=True):
+    """Put the next trust root (signed TUF metadata as JSON text) into force."""
+
+    metadata: str
     reason: str
 
 
@@ -179,6 +201,28 @@ class GateView(_View, frozen=True, kw_only=True):
     error_count: int
     opened_position: int
     decision_position: int | None
+    share: BudgetShare | None = None
+    """What it spends of the scenario's error budget."""
+
+
+class BudgetView(_View, frozen=True, kw_only=True):
+    """What a scenario has spent of its error budget, and what its next gate would get.
+
+    Decimals are rounded down, fractions are exact. `wins` is how many pairs the next gate's test
+    needs when none is lost, None when no number within its trials is enough; `last_gate` is the
+    last gate that could still pass if none is promoted before it.
+    """
+
+    procedure: str
+    alpha: str
+    gates: int
+    promotions: int
+    spent: str
+    left: str
+    next_share: str
+    next_level: str
+    wins: int | None
+    last_gate: int | None
 
 
 class NodeView(_View, frozen=True, kw_only=True):
@@ -189,6 +233,22 @@ class NodeView(_View, frozen=True, kw_only=True):
     release_id: str | None
     recorded_at: str
     reasons: list[Reason]
+
+
+class KeyView(_View, frozen=True, kw_only=True):
+    """A key of the log and the positions from which it counts and no longer counts."""
+
+    key_id: str
+    role: str
+    public_key: str
+    added_position: int
+    revoked_position: int | None
+
+
+class KeysView(_View, frozen=True, kw_only=True):
+    """Keys in the order in which they were added."""
+
+    keys: list[KeyView]
 
 
 class ScenarioView(_View, frozen=True, kw_only=True):
@@ -203,6 +263,8 @@ class ScenarioView(_View, frozen=True, kw_only=True):
     gates: list[GateView]
     nodes: list[NodeView]
     position: int
+    budget: BudgetView | None = None
+    """The error budget, if the policy in force has one."""
     signal_alarm: str | None = None
     """Why no call binds to another, while the alarm is raised."""
 
@@ -217,7 +279,8 @@ class CandidateView(_View, frozen=True, kw_only=True):
     """A candidate and what became of it.
 
     `status`: submitted, admitted, refused; then passed, failed, inconclusive, errored, stale
-    as its last gate ended; then promoted.
+    as its last gate ended; then promoted. `approvals_wanted` people must approve of its last
+    gate once that has passed; `approved_by` are those who have.
     """
 
     candidate_id: str
@@ -231,6 +294,8 @@ class CandidateView(_View, frozen=True, kw_only=True):
     revoked: bool
     submitted_position: int
     position: int
+    approvals_wanted: int = 0
+    approved_by: list[str] = []
 
 
 class CandidatesView(_View, frozen=True, kw_only=True):
@@ -287,7 +352,8 @@ class ModelView(_View, frozen=True, kw_only=True):
 class GateAssignment(_View, frozen=True, kw_only=True):
     """A claimed gate: everything the worker needs to run and to sign it.
 
-    The lease lasts `lease_s` seconds from the claim and from each renewal.
+    The lease lasts `lease_s` seconds from the claim and from each renewal. `share` is what the
+    gate spends of the error budget, which the worker computes from the log again.
     """
 
     scenario: str
@@ -300,6 +366,7 @@ class GateAssignment(_View, frozen=True, kw_only=True):
     tasks: list[TaskView]
     trials: list[TrialSummary]
     due: Due | None
+    share: BudgetShare | None = None
 
 
 class TrialView(_View, frozen=True, kw_only=True):
@@ -315,6 +382,57 @@ class DecisionView(_View, frozen=True, kw_only=True):
 
     position: int
     outcome: str
+
+
+class WatchTrialRequest(_Request, frozen=True, kw_only=True):
+    """One trial: a reply, or the error ("crashed", "timed-out") that prevented it."""
+
+    channel: str
+    pointer_position: int
+    number: int
+    attempt: int
+    reply: TrialReply | None = None
+    error: str | None = None
+
+
+class FindingRequest(_Request, frozen=True, kw_only=True):
+    """The worker's signed finding (DSSE) that a release has fallen."""
+
+    channel: str
+    pointer_position: int
+    attestation: dict[str, Any]
+
+
+class WatchAssignment(_View, frozen=True, kw_only=True):
+    """A trial of what is served; `number` is None when a fall is to be signed instead.
+
+    `progress` is what the trials in the log amount to.
+    """
+
+    scenario: str
+    lease_id: str
+    lease_s: float
+    channel: str
+    pointer_position: int
+    release: ModelView
+    rule: WatchRule
+    generation: Generation
+    policy_digest: str
+    seed: str
+    progress: WatchProgress
+    number: int | None
+    attempt: int
+    task_id: str
+    question: str
+
+
+class WatchTrialView(_View, frozen=True, kw_only=True):
+    """The trial as it was recorded, and what the trials amount to now."""
+
+    position: int
+    passed: bool | None
+    body: str | None
+    progress: WatchProgress
 
 
 class LeaseView(_View, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from reef_release.api.leases import Leases
 from reef_release.domain import events as ev
 from reef_release.domain.canonical import sha256_hex
 from reef_release.domain.checks import TrialBody
-from reef_release.domain.decision import summary_of
+from reef_release.domain.decision import summaries_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
 from reef_release.domain.suite import sampling_seed
@@ -120,8 +120,9 @@ class FakeGateService(FakeService):
                 candidate=views.model_view(scenario, opened.candidate_id),
                 incumbent=None if base is None else views.model_view(scenario, base),
                 tasks=views.task_views(gate),
-                trials=[summary_of(trial) for trial in gate.trials],
+                trials=summaries_of(gate),
                 due=views.due_view(gate),
+                share=gate.share,
             )
         )
 
@@ -161,13 +162,14 @@ class FakeGateService(FakeService):
             verdict=verdict,
         )
         position = self.world.append(trial, actor="gate-worker")
-        view = wire.TrialView(position=position, trial=summary_of(trial), due=views.due_view(gate))
+        recorded = summaries_of(gate)[-1]
+        view = wire.TrialView(position=position, trial=recorded, due=views.due_view(gate))
         return _json(view)
 
     def _decision(self, request: httpx.Request, gate_id: str) -> httpx.Response:
         asked = msgspec.json.decode(request.content, type=wire.DecisionRequest)
         gate = self.world.gate_of(gate_id)
-        outcome = gate.verdict_due()
+        outcome = asked.outcome or gate.verdict_due()
         if gate.outcome is not None or outcome is None:
             return problem(409, "conflict", "not to be decided")
         opened = gate.opened

@@ -23,8 +23,9 @@ import torch
 from traffic import MODEL, JudgeSettings, RecordingEndpoint
 
 from reef_release.client.transport import Retry
-from reef_release.domain.gate import decide
-from reef_release.domain.policy import ConsecutivePasses
+from reef_release.domain.gating.machine import decide
+from reef_release.domain.gating.rules import ConsecutivePasses
+from reef_release.domain.gating.slots import Slot
 from reef_release.traffic_wire import BatchAssignment, BatchSampleView
 from reef_release.verifiers.registry import verdict
 from trainer.engines.transformers_engine import TransformersEngine
@@ -358,7 +359,7 @@ class Loop:
         seed = int.from_bytes(hashlib.sha256(f"{self._seed}/{name}".encode()).digest()[:4], "big")
         drawn = random.Random(seed).sample(self._suite, RULE.max_trials)
         found = self._score(candidate, [(p.question, p.answer) for p in drawn], seed)
-        outcome = decide(RULE, found.passed) or "open"
+        outcome = decide(RULE, map(Slot, found.passed)) or "open"
         self._gates[outcome] += 1
         self._seconds["gates"] += time.perf_counter() - begun
         if outcome == "passed":

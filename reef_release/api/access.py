@@ -12,7 +12,13 @@ from reef_release.api.service import Service
 from reef_release.errors import Forbidden, Unauthorized
 from reef_release.tokens import Principal, TokenRole, Tokens
 
-__all__ = ["authenticate", "commands", "require_scenario", "requires"]
+__all__ = [
+    "authenticate",
+    "commands",
+    "require_all_scenarios",
+    "require_scenario",
+    "requires",
+]
 
 Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None]]
 
@@ -67,6 +73,16 @@ def require_scenario(principal: Principal, scenario: str) -> None:
         raise Forbidden(
             f"This token is for the scenario {principal.scenario!r} alone.",
             next_step=f"Use a token for {scenario!r}, or one for all scenarios.",
+        )
+
+
+def require_all_scenarios(principal: Principal) -> None:
+    """Raises `Forbidden` for a token of one scenario: what follows concerns all of them."""
+    if principal.scenario is not None:
+        raise Forbidden(
+            f"This token is for the scenario {principal.scenario!r} alone, and the trust root is "
+            "that of all scenarios.",
+            next_step="Use a token that is not limited to a scenario.",
         )
 
 

@@ -28,6 +28,7 @@ _CONFLICTS = frozenset(
         "alarm",
         "already-gated",
         "already-serving",
+        "approved",
         "attempt",
         "batch-ended",
         "batch-used",
@@ -67,7 +68,9 @@ _CONFLICTS = frozenset(
         "step-not-due",
         "trained",
         "trial-not-due",
+        "pointer",
         "used",
+        "watch-over",
     }
 )
 _MISSING = frozenset(

@@ -1,4 +1,4 @@
-"""Leases: who works on which gate or turn now, so that two workers do not do the same work.
+"""Leases: who works on which turn or watch now, so that two workers do not do the same work.
 
 A lease saves work; the log alone decides what stands. A service that restarts forgets its leases,
 at the cost of work done twice.

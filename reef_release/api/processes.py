@@ -17,6 +17,7 @@ import structlog
 
 from reef_release.api.commands import MAX_EVENT_BYTES, Commands
 from reef_release.api.heads import SignedHeads
+from reef_release.api.witnesses import Witnesses
 from reef_release.artifacts import admission
 from reef_release.artifacts.blobs import BlobReader, BlobStore
 from reef_release.artifacts.schema import MAX_SCHEMA_BYTES, Schema, parse_schema
@@ -25,6 +26,7 @@ from reef_release.domain.events import EventData
 from reef_release.domain.reasons import Reason
 from reef_release.domain.rule import promotion_reasons
 from reef_release.domain.state import Candidate, Checkpoint, Scenario, State
+from reef_release.domain.watch_rules import answers_due
 from reef_release.errors import ReefError, SettingsError
 from reef_release.projections.live import LiveState
 from reef_release.signing.keys import Role
@@ -47,6 +49,7 @@ class Processes:
         commands: Commands,
         blobs: BlobStore,
         heads: SignedHeads,
+        witnesses: Witnesses,
         checkpoint_interval_s: float,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -55,6 +58,7 @@ class Processes:
         self._commands = commands
         self._blobs = blobs
         self._heads = heads
+        self._witnesses = witnesses
         self._interval_s = checkpoint_interval_s
         self._clock = clock
         self._monotonic = monotonic
@@ -69,19 +73,10 @@ class Processes:
                     "The log in this database does not begin with the trust root of this service.",
                     next_step="Give the key directory that the log was begun with.",
                 )
-            await self._append(ev.GLOBAL, ev.RootRotated(version=1, metadata=anchor))
-        root = self._live.state.root
-        for key in root.keys if root is not None else ():
-            if key.role != Role.ROOT and key.key_id not in self._live.state.keys:
-                await self._append(
-                    ev.GLOBAL,
-                    ev.KeyAdded(
-                        key_id=key.key_id,
-                        role=key.role,
-                        public_key=key.public_key,
-                        root_version=root.version if root is not None else 0,
-                    ),
-                )
+            first = ev.RootRotated(version=1, metadata=anchor, reason="the anchor of this log")
+            await self._append(ev.GLOBAL, first)
+        for added in list(self._missing_keys(self._live.state)):
+            await self._append(ev.GLOBAL, added)
 
     async def run(self) -> None:
         """Work until cancelled, or until the fold stops at an event that it cannot read."""
@@ -106,6 +101,8 @@ class Processes:
             await self._append(scenario, data)
         checkpoint = self._checkpoint_due()
         if checkpoint is not None:
+            checkpoint = await self._witnesses.cosigned(checkpoint, self._live.state.tree)
+        if checkpoint is not None:
             await self._append(ev.GLOBAL, checkpoint)
 
     async def _append(self, scenario: str, data: EventData) -> None:
@@ -117,9 +114,25 @@ class Processes:
 
     def _due(self) -> Iterator[tuple[str, EventData]]:
         state = self._live.state
+        for added in self._missing_keys(state):
+            yield ev.GLOBAL, added
         for scenario in state.scenarios.values():
             yield from self._stale_gates(scenario)
+            for answer in answers_due(state, scenario):
+                yield scenario.name, answer
             yield from self._promotions(state, scenario)
+
+    @staticmethod
+    def _missing_keys(state: State) -> Iterator[ev.KeyAdded]:
+        """Keys that the root in force lists and that the log does not know yet."""
+        for key in state.root.keys if state.root is not None else ():
+            if key.role != Role.ROOT and key.key_id not in state.keys:
+                yield ev.KeyAdded(
+                    key_id=key.key_id,
+                    role=key.role,
+                    public_key=key.public_key,
+                    root_version=state.root.version if state.root is not None else 0,
+                )
 
     def _stale_gates(self, scenario: Scenario) -> Iterator[tuple[str, EventData]]:
         for channel, history in scenario.pointers.items():

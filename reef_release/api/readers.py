@@ -55,4 +55,6 @@ def _secret_of(scenario: Scenario) -> set[str]:
     digests = {entry.policy.suite for entry in scenario.policies}
     for gate in scenario.gates.values():
         digests.update(trial.body for trial in gate.trials if trial.body is not None)
+    for watch in scenario.watches.values():
+        digests |= watch.bodies
     return digests

@@ -15,6 +15,8 @@ from reef_release.api.batching import Batching
 from reef_release.api.commands import Commands
 from reef_release.api.correlating import Correlating
 from reef_release.api.documents import Documents
+from reef_release.api.expiry import ExpiryWarnings
+from reef_release.api.gate_claims import GateClaims
 from reef_release.api.heads import SignedHeads
 from reef_release.api.leases import Leases
 from reef_release.api.lines import BodyRoom
@@ -22,6 +24,7 @@ from reef_release.api.processes import Processes
 from reef_release.api.proxy.spool import Spool
 from reef_release.api.proxy.upstream import Upstream
 from reef_release.api.readers import BlobReaders
+from reef_release.api.witnesses import Witnesses
 from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.domain.state import Scenario, State
 from reef_release.errors import NotFound, SettingsError
@@ -51,6 +54,7 @@ class Service:
     signal: SignalHealth
     documents: Documents
     leases: Leases
+    claims: GateClaims
     tokens: Tokens
     heads: SignedHeads
     readers: BlobReaders
@@ -91,14 +95,15 @@ class Service:
 async def open_service(settings: Settings) -> AsyncIterator[Service]:
     """A service on the settings' database. Raises `SettingsError` and `LogUnavailable`."""
     anchor = _read_anchor(settings.keys_dir / ROOT_NAME)
-    log_key = load_key(settings.keys_dir / Role.LOG / PRIVATE_NAME, Role.LOG)
-    pointer_key = load_key(settings.keys_dir / Role.POINTER / PRIVATE_NAME, Role.POINTER)
+    log_key = load_key(settings.log_key or _key_path(settings, Role.LOG), Role.LOG)
+    pointer_key = load_key(settings.pointer_key or _key_path(settings, Role.POINTER), Role.POINTER)
     tokens = Tokens(load_secret(settings.keys_dir / TOKEN_SECRET))
     blobs = DirectoryBlobStore(settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes)
     signal = SignalHealth()
     async with (
         Spool.open(settings.spool_dir) as spool,
         aclosing(Upstream(settings)) as upstream,
+        aclosing(Witnesses.configured(settings)) as witnesses,
         EventLog.open(settings.database_url) as log,
         LiveState.follow(
             log,
@@ -114,17 +119,22 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             commands=commands,
             blobs=blobs,
             heads=heads,
+            witnesses=witnesses,
             checkpoint_interval_s=settings.checkpoint_interval_s,
         )
         correlating = Correlating(
             live=live, commands=commands, blobs=blobs, expiry_s=settings.session_expiry_s
         )
         batching = Batching(live=live, commands=commands, blobs=blobs, settings=settings)
+        expiry = ExpiryWarnings(
+            live, lifetime_s=settings.document_lifetime_s, bound_s=settings.document_warning_s
+        )
         await processes.establish_trust(anchor)
         work = [
             asyncio.create_task(processes.run(), name="processes"),
             asyncio.create_task(correlating.run(), name="correlation"),
             asyncio.create_task(batching.run(), name="batching"),
+            asyncio.create_task(expiry.run(), name="expiry"),
         ]
         try:
             yield Service(
@@ -138,6 +148,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 signal=signal,
                 documents=Documents(live, pointer_key, settings.document_lifetime_s),
                 leases=Leases(settings.lease_s),
+                claims=GateClaims(live, commands, settings.lease_s),
                 tokens=tokens,
                 heads=heads,
                 readers=BlobReaders(),
@@ -150,6 +161,10 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+
+
+def _key_path(settings: Settings, role: Role) -> Path:
+    return settings.keys_dir / role / PRIVATE_NAME
 
 
 def _read_anchor(path: Path) -> str:

@@ -20,7 +20,7 @@ from reef_release.errors import BadRequest, Conflict
 from reef_release.log import Appended
 from reef_release.wire import TrialReply, TrialRequest
 
-__all__ = ["record_trial"]
+__all__ = ["check_reply", "record_trial"]
 
 _FINISHES = frozenset({"length", "stop"})
 _MAX_REPLY_CHARACTERS = 1_000_000
@@ -49,7 +49,7 @@ async def record_trial(
     if request.reply is None:
         error = request.error
     else:
-        _check(request.reply, gate.policy.generation.max_new_tokens)
+        check_reply(request.reply, gate.policy.generation.max_new_tokens)
         await service.log.check()
         body = await service.blobs.put_body(_body(gate, request, request.reply))
         if request.reply.finish_reason == "length":
@@ -72,7 +72,8 @@ async def record_trial(
     return appended, trial
 
 
-def _check(reply: TrialReply, max_new_tokens: int) -> None:
+def check_reply(reply: TrialReply, max_new_tokens: int) -> None:
+    """Raises `BadRequest` for a reply that no engine gives."""
     if reply.finish_reason not in _FINISHES:
         raise BadRequest(f"finish_reason is one of {sorted(_FINISHES)}.")
     if len(reply.token_ids) > max_new_tokens:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import msgspec
 
 from reef_release.domain.gate import Gate
+from reef_release.domain.gating.admission import approximate, improves_in
+from reef_release.domain.gating.machine import betting_test
 from reef_release.domain.state import Candidate, Release, Scenario, State
 from reef_release.domain.suite import sampling_seed
 from reef_release.wire import (
+    BudgetView,
     CandidateView,
     ChannelView,
     Due,
@@ -20,6 +25,7 @@ from reef_release.wire import (
 )
 
 __all__ = [
+    "budget_view",
     "candidate_view",
     "due_view",
     "gate_view",
@@ -45,6 +51,29 @@ def gate_view(gate: Gate) -> GateView:
         error_count=gate.errors,
         opened_position=gate.opened_position,
         decision_position=gate.decision_position,
+        share=gate.share,
+    )
+
+
+def budget_view(scenario: Scenario) -> BudgetView | None:
+    """The error budget of the policy in force; None without one."""
+    policy, ledger = scenario.policy.policy, scenario.ledger
+    budget, improves = policy.budget, improves_in(policy.standard.rule)
+    if budget is None or improves is None:
+        return None
+    share = ledger.share(budget)
+    test = betting_test(improves, Fraction(share.level))
+    return BudgetView(
+        procedure=budget.procedure,
+        alpha=budget.alpha,
+        gates=ledger.gates,
+        promotions=ledger.promotions,
+        spent=approximate(ledger.spent),
+        left=approximate(max(budget.total - ledger.spent, Fraction(0))),
+        next_share=share.share,
+        next_level=share.level,
+        wins=test.wins_needed(),
+        last_gate=ledger.last_hopeful(budget, test.best_e_value()),
     )
 
 
@@ -78,6 +107,7 @@ def scenario_view(state: State, scenario: Scenario) -> ScenarioView:
             for node in scenario.nodes.values()
         ],
         position=state.position,
+        budget=budget_view(scenario),
         signal_alarm=scenario.traffic.alarm_reason,
     )
 
@@ -103,6 +133,8 @@ def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> Ca
         revoked=candidate.revoked_position is not None,
         submitted_position=candidate.submitted_position,
         position=state.position,
+        approvals_wanted=gates[-1].policy.approvals if gates else 0,
+        approved_by=sorted(scenario.approvals.get(candidate.gates[-1], {})) if gates else [],
     )
 
 

@@ -11,13 +11,14 @@ import os
 import stat
 from pathlib import Path
 
+from reef_release.artifacts.blob_files import sync_directory, write_all
 from reef_release.errors import SettingsError
 
 __all__ = ["OwnDirectory"]
 
 
 class OwnDirectory:
-    """The directory of a *program*, which is a word for its errors: node, trainer."""
+    """The directory of a *program*, which is a word for its errors: node, witness."""
 
     def __init__(self, path: Path, program: str) -> None:
         """Made if it is missing. Raises `SettingsError` when others can reach into it."""
@@ -50,6 +51,20 @@ class OwnDirectory:
                 next_step="Stop it, or give this one a directory of its own.",
             ) from error
         self._lock = descriptor
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Make *data* the whole content of the file *name*: durable, and never half of it."""
+        path = self.path / name
+        draft = path.with_name(f".{path.name}.new")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(draft, flags, 0o600)
+        try:
+            write_all(descriptor, data, 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        draft.rename(path)
+        sync_directory(path.parent)
 
     def close(self) -> None:
         """Let others in again."""

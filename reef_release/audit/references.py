@@ -57,7 +57,7 @@ class References:
                 if self._files is not None:
                     for file in self._files.pop((scenario, data.candidate_id), ()):
                         yield Reference(file.sha256, f"the file {file.path}", file.size_bytes)
-            case ev.GateTrial() if data.body is not None:
+            case ev.GateTrial() | ev.WatchTrial() if data.body is not None:
                 yield Reference(data.body, "the raw record of the trial")
             case ev.DecisionPosted() if data.canary is not None:
                 yield Reference(data.canary, "the canary")

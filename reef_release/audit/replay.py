@@ -68,6 +68,7 @@ def _gates(scenario: Scenario) -> list[GateSummary]:
             error_count=gate.errors,
             opened_position=gate.opened_position,
             decision_position=gate.decision_position,
+            share=gate.share,
         )
         for gate in scenario.gates.values()
     ]

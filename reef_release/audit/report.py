@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from reef_release.domain.gating.budget import BudgetShare
 from reef_release.domain.reasons import Reason
 from reef_release.errors import ReefError
 
@@ -103,7 +104,10 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A gate as it was re-derived: the draw, the verdicts and the outcome."""
+    """A gate as it was re-derived: the draw, the verdicts, the level and the outcome.
+
+    `share` is what it spent of the scenario's error budget; every opening spends.
+    """
 
     scenario: str
     channel: str
@@ -117,6 +121,7 @@ class GateSummary(msgspec.Struct, frozen=True, kw_only=True):
     error_count: int
     opened_position: int
     decision_position: int | None
+    share: BudgetShare | None
 
 
 class PointerEvent(msgspec.Struct, frozen=True, kw_only=True):

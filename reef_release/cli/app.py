@@ -13,6 +13,7 @@ from reef_release.cli import (
     candidates,
     demo,
     development,
+    drill,
     gate,
     judge,
     keys,
@@ -24,6 +25,7 @@ from reef_release.cli import (
     status,
     train,
     verifier,
+    witness,
 )
 from reef_release.cli.output import fail
 from reef_release.cli.streams import lenient, quiet_when_closed
@@ -39,7 +41,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for module in (demo, service, signer, status, operate):
+for module in (demo, drill, service, signer, status, operate):
     module.register(app)
 development.register(candidates.scenario)
 app.add_typer(audit.app, name="audit")
@@ -54,6 +56,7 @@ app.add_typer(node.app, name="node")
 app.add_typer(signal.app, name="signal")
 app.add_typer(train.app, name="train")
 app.add_typer(verifier.app, name="verifier")
+app.add_typer(witness.app, name="witness")
 
 
 def _version(value: bool) -> None:

@@ -1,4 +1,4 @@
-"""`scenario create`, `policy sign`, `candidate submit`."""
+"""`scenario create`, `policy sign`, `policy apply`, `candidate submit`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from reef_release.cli import identities
 from reef_release.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -108,12 +109,37 @@ def sign(
     )
 
 
+@policy.command("apply")
+def apply(
+    file: Annotated[Path, typer.Argument(help="The signed policy (`policy sign`).")],
+    name: ScenarioName,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it stands in the log.")],
+    suite: Annotated[
+        Path | None, typer.Option("--suite", help="The suite that the policy names, to upload.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a signed policy into force, for gates that open from now on."""
+    signed = _json_object(file)
+    with connect(url, token_file) as client:
+        if suite is not None:
+            client.put_blob(suite.read_bytes())
+        view = client.change_policy(name, signed, reason)
+    emit(view, as_json=as_json, text=f"The policy is in force from position {view.position} on.")
+
+
 @candidate.command("submit")
 def submit(
     directory: Annotated[Path, typer.Argument(help="The candidate's directory.")],
     name: ScenarioName,
     base: Annotated[
-        str | None, typer.Option("--base", help="The release it replaces; default: the served.")
+        str | None,
+        typer.Option(
+            "--base",
+            help="The release it replaces, or the beginning of its id; default: the served.",
+        ),
     ] = None,
     channel: Channel = "stable",
     foundation: Annotated[
@@ -131,6 +157,10 @@ def submit(
         if base is None:
             served = client.scenario(name).channels.get(channel)
             base = served.release_id if served else None
+        else:
+            base = identities.release_id(client, name, base)
+        if foundation is not None:
+            foundation = identities.release_id(client, name, foundation)
         with console.status(f"uploading {directory}", spinner="dots"):
             files = client.upload_directory(directory)
             view = client.submit(

@@ -78,10 +78,12 @@ def demo(
         play.origin()
         play.lessons(lessons)
         draw_curves([lessons.records(arm) for arm in ARMS], picture)
+        play.roll_back()
         play.better_candidate()
         play.bad_candidates()
         play.tampered()
         play.by_hand()
+        play.drill()
         play.audit()
     seconds = time.monotonic() - started
     good = all(row.expected for row in play.rows)

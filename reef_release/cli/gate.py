@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +10,10 @@ import typer
 from reef_release.cli.external import run_module
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, Once, TokenFile, Url
 from reef_release.cli.output import console, emit, print_table
-from reef_release.domain.policy import ConsecutivePasses
-from reef_release.errors import SettingsError
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Run gates, or ask what a policy lets through.")
-
-_STEPS = 20
-_BAR = 40
 
 
 @app.callback(invoke_without_command=True)
@@ -79,59 +72,125 @@ def worker(
 def odds(
     policy: Annotated[Path, typer.Argument(help="A policy (JSON), signed or not.")],
     part: Annotated[str, typer.Option("--part", help="standard or bootstrap")] = "standard",
+    incumbent: Annotated[
+        list[str] | None,
+        typer.Option("--incumbent", help="The incumbent's true pass rate; may be given again."),
+    ] = None,
+    joint: Annotated[
+        str | None,
+        typer.Option(
+            "--joint",
+            help="For pairs that are not independent: probabilities win,loss,both per task.",
+        ),
+    ] = None,
+    gate: Annotated[int, typer.Option("--gate", min=1, help="Which gate of the scenario.")] = 1,
+    promotions: Annotated[
+        int, typer.Option("--promotions", min=0, help="Promotions before that gate.")
+    ] = 0,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write the plot to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The exact probability that a candidate of true pass rate p gets through, per p."""
-    from reef_release.cli.plot import odds_svg
-    from reef_release.domain.odds import pass_probability
+    """The exact probability that a candidate of true pass rate p gets through, per p.
 
-    rule = _rule(policy, part)
-    points = [
-        (Fraction(step, _STEPS), pass_probability(rule, Fraction(step, _STEPS)))
-        for step in range(_STEPS + 1)
-    ]
-    if svg is not None:
-        svg.write_text(odds_svg([(float(p), float(chance)) for p, chance in points]), "utf-8")
-    if as_json:
+    For a policy that compares with the incumbent: per rate of that as well, at one gate of the
+    scenario's life, with what the error budget asks of it.
+    """
+    from reef_release.cli import gate_odds as table_of
+    from reef_release.cli.plot import odds_svg
+    from reef_release.domain.odds import course
+
+    if part not in ("bootstrap", "standard"):
+        raise typer.BadParameter("part is standard or bootstrap")
+    found = table_of.read_policy(policy)
+    if joint is not None:
+        level = table_of.level_at(found, part, gate, promotions)
+        one = course(found.part(part).rule, table_of.joint_of(joint), level)
+        passes = one.passed[-1]
         emit(
-            [
-                {"p": f"{float(p):.2f}", "passes": f"{float(chance):.9f}", "exact": str(chance)}
-                for p, chance in points
-            ],
-            as_json=True,
+            {"passes": f"{float(passes):.9f}", "median_slots": one.median(), "exact": str(passes)},
+            as_json=as_json,
+            text=f"P(passes) = {float(passes):.6f}; half of all gates have decided after "
+            f"{one.median()} tasks.",
         )
         return
-    title = (
-        f"{part}: {rule.k} in a row within {rule.max_trials}, {rule.max_failures} failures end it"
-    )
-    rows = [
-        [f"{float(p):.2f}", f"{float(chance):.6f}", "█" * round(float(chance) * _BAR)]
-        for p, chance in points
-    ]
-    print_table(title, ["true pass rate", "P(passes)", "plot"], rows)
+    rates = [table_of.chance(text) for text in incumbent or ("0.1", "0.3", "0.5")]
+    table = table_of.odds_table(found, part, rates, gate, promotions)
+    if svg is not None:
+        points = [(float(p), float(courses[0].passed[-1])) for p, courses in table.rows]
+        svg.write_text(odds_svg(points), "utf-8")
+    if as_json:
+        emit(table_of.as_json(found, part, table), as_json=True)
+        return
+    table_of.show(found, part, table, gate)
     if svg is not None:
         console.print(f"Plot: {svg}", markup=False)
 
 
-def _rule(path: Path, part: str) -> ConsecutivePasses:
-    from reef_release.domain.canonical import parse_json
-    from reef_release.domain.policy import parse_policy
-    from reef_release.verifiers.registry import is_objective
+@app.command("simulate")
+def simulate(
+    policy: Annotated[
+        Path | None,
+        typer.Argument(help="A policy (JSON), signed or not; default: that of a new scenario."),
+    ] = None,
+    lives: Annotated[int, typer.Option("--lives", min=2, help="Lives per mixture.")] = 1000,
+    candidates: Annotated[
+        int, typer.Option("--candidates", min=1, help="Candidates submitted in a life.")
+    ] = 200,
+    seed: Annotated[int, typer.Option("--seed", help="Another one, other lives.")] = 1,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Write the results page to this file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put whole lives of candidates through the gate, with the code that decides real ones.
 
-    if part not in ("bootstrap", "standard"):
-        raise typer.BadParameter("part is standard or bootstrap")
-    try:
-        document = path.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from error
-    value = parse_json(document)
-    if isinstance(value, dict) and "payload" in value:
-        try:
-            document = base64.b64decode(value["payload"], validate=True)
-        except (TypeError, ValueError) as error:
-            raise SettingsError(
-                f"{path} is no signed policy: {error}.",
-                next_step="Name the output of `reef-release policy sign`.",
-            ) from error
-    return parse_policy(document, is_objective).part(part).rule
+    Beside it, on the same streams: three in a row anywhere in 36, and a better mean than the best
+    so far. A thousand lives of two hundred candidates take some minutes.
+    """
+    from datetime import UTC, datetime
+
+    from reef_release.cli.gate_measures import measure
+    from reef_release.cli.gate_odds import new_policy, read_policy
+    from reef_release.cli.gate_page import page as page_of
+
+    found = new_policy() if policy is None else read_policy(policy)
+    say = (lambda _text: None) if as_json else (lambda text: console.print(f"· {text}"))
+    measured = measure(found, lives=lives, candidates=candidates, seed=seed, say=say)
+    if page is not None:
+        words = ["reef-release gate simulate", *([] if policy is None else [str(policy)])]
+        words += [f"--lives {lives} --candidates {candidates} --seed {seed}", f"--page {page}"]
+        today = datetime.now(UTC).date()
+        page.write_text(page_of(found, measured, today, " ".join(words)), "utf-8")
+    if as_json:
+        emit(measured, as_json=True)
+        return
+    print_table(
+        f"{lives} lives of {candidates} candidates",
+        ["candidates", "gate", "false share", "lives with a false one", "promotions"],
+        [
+            [
+                row.profile,
+                row.gate,
+                str(row.false_share),
+                str(row.lives_with_one),
+                f"{row.promotions:.2f}",
+            ]
+            for row in measured.rows
+        ],
+    )
+    print_table(
+        "0.9 against 0.3",
+        ["gate", "promotions", "P(passes)", "counted", "tasks for 0.9"],
+        [
+            [
+                str(row.gate),
+                str(row.promotions),
+                f"{row.exact:.4f}",
+                str(row.counted),
+                str(row.trials or "over 100"),
+            ]
+            for row in measured.power
+        ],
+    )
+    if page is not None:
+        console.print(f"Page: {page}", markup=False)

@@ -14,6 +14,7 @@ from reef_release.cli.programs import DEVELOPMENT, PROGRAMS, Learning
 from reef_release.cli.stack import LocalStack
 from reef_release.client import ReefClient
 from reef_release.domain.canonical import canonical_json
+from reef_release.domain.gating.default import default_budget, default_rule
 from reef_release.errors import NotFound, Unavailable
 from reef_release.signing.keyring import PRIVATE_NAME
 from reef_release.signing.keys import Role, load_key
@@ -43,24 +44,30 @@ _LOOK_S = 0.2
 
 
 def policy_document(suite: str) -> dict[str, Any]:
-    """The homework policy: right, worked out and in plain prose, five times in a row.
+    """The homework policy: right, worked out and in plain prose; better than what is served.
 
-    Five in a row within 24 lets a candidate that passes one time in ten through about once in
-    5,000 gates; `reef-release gate odds` prints the whole curve.
+    The origin, which is compared with nothing, must be right five times in a row; `reef-release
+    gate odds` prints what that lets through.
     """
-    rule = {"kind": "consecutive_passes", "k": 5, "max_trials": 24, "max_failures": 8}
+    absolute = {"kind": "consecutive_passes", "k": 5, "max_trials": 24, "max_failures": 8}
     return {
         "name": SCENARIO,
         "version": 1,
         "suite": suite,
         "generation": {"temperature": "0.7", "max_new_tokens": 128},
         "canaries": ["How many apples are 3 apples and 4 apples?", "What is 6 times 7?"],
-        "standard": {"verifiers": ["answer@1", "work_steps@1", "style@1"], "rule": rule},
-        "bootstrap": {"verifiers": ["answer@1"], "rule": rule},
+        "standard": {
+            "verifiers": ["answer@1", "work_steps@1", "style@1"],
+            "rule": default_rule(),
+        },
+        "bootstrap": {"verifiers": ["answer@1"], "rule": absolute},
         "max_errors": 3,
         "max_attempts": 2,
         "suite_max_gates": 1000,
         "allowed_changes": [],
+        "budget": default_budget(),
+        "approvals": 0,
+        "watch": None,
     }
 
 

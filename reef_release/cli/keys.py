@@ -1,4 +1,4 @@
-"""`keys init | show` and `token create`."""
+"""`keys init | show` and `token create`; what the next trust root needs is in `rotation`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from reef_release.cli import rotation
 from reef_release.cli.options import AsJson, Home
 from reef_release.cli.output import emit, print_table
 from reef_release.settings import load_settings
@@ -16,6 +17,7 @@ __all__ = ["keys", "token"]
 
 keys = typer.Typer(help="Keys of every role, and the trust root.", no_args_is_help=True)
 token = typer.Typer(help="Bearer tokens.", no_args_is_help=True)
+rotation.register(keys)
 
 _Directory = Annotated[Path | None, typer.Option("--dir", help="Key directory; default HOME/keys.")]
 
@@ -48,13 +50,20 @@ def init(
 
 
 @keys.command("show")
-def show(directory: _Directory = None, home: Home = None, as_json: AsJson = False) -> None:
-    """List the public keys that the trust root names."""
+def show(
+    directory: _Directory = None,
+    root: Annotated[
+        Path | None, typer.Option("--root", help="Another trust root; default DIR/root.json.")
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the public keys that a trust root names."""
     from reef_release.signing.keyring import ROOT_NAME
     from reef_release.signing.root import open_root
 
-    target = directory or load_settings(home=home).keys_dir
-    opened = open_root((target / ROOT_NAME).read_text("utf-8"))
+    path = root or (directory or load_settings(home=home).keys_dir) / ROOT_NAME
+    opened = open_root(path.read_text("utf-8"))
     rows = [
         [role.value, key.key_id] for role, found in opened.keys_by_role.items() for key in found
     ]

@@ -47,6 +47,15 @@ _Tolerance = Annotated[
 ]
 _Engine = Annotated[str, typer.Option("--engine", help="Address of the generation engine.")]
 
+_Witnesses = Annotated[
+    Path | None,
+    typer.Option("--witnesses", help="File of witnesses' verifier keys, one per line."),
+]
+_Quorum = Annotated[
+    int | None,
+    typer.Option("--witness-quorum", min=1, help="How many must cosign; default more than half."),
+]
+
 _DEFAULT_ENGINE = "http://127.0.0.1:8000"
 
 
@@ -61,6 +70,12 @@ def node(
     name: _Name = "node-1",
     origin: _Origin = None,
     canary_tolerance: _Tolerance = NodeConfig.canary_tolerance,
+    witnesses: _Witnesses = None,
+    witness_quorum: _Quorum = None,
+    floor: Annotated[
+        Path | None,
+        typer.Option("--floor", help="Where another node stands; a new node begins there."),
+    ] = None,
     once: Once = False,
     home: Home = None,
     url: Url = DEFAULT_URL,
@@ -81,6 +96,9 @@ def node(
     config = replace(
         _config(settings, scenario, channel, engine, root, state, name, origin, url),
         canary_tolerance=canary_tolerance,
+        witnesses=witnesses,
+        witness_quorum=witness_quorum,
+        floor=floor,
         token=read_token(token_file),
     )
     stop = threading.Event()
@@ -103,6 +121,8 @@ def explain(
     state: _State = None,
     name: _Name = "node-1",
     origin: _Origin = None,
+    witnesses: _Witnesses = None,
+    witness_quorum: _Quorum = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
@@ -113,7 +133,7 @@ def explain(
     config = _config(
         settings, scenario, channel, _DEFAULT_ENGINE, root, state, name, origin, DEFAULT_URL
     )
-    found = judge(config)
+    found = judge(replace(config, witnesses=witnesses, witness_quorum=witness_quorum))
     if as_json:
         emit(found, as_json=True)
     else:
@@ -126,6 +146,48 @@ def explain(
         for reason in (*found.reasons, *found.warnings):
             console.print(str(reason), markup=False)
     if not found.may_be_served:
+        raise typer.Exit(1)
+
+
+@app.command("floor")
+def floor(
+    scenario: ScenarioName,
+    channel: Channel = "stable",
+    root: _Root = None,
+    state: _State = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print where this node stands, for a new node to begin from (`node --floor FILE`)."""
+    from reef_release.node.opening import floor_of
+    from reef_release.node.vault import Vault
+
+    settings = load_settings(home=home)
+    config = _config(
+        settings, scenario, channel, _DEFAULT_ENGINE, root, state, "", None, DEFAULT_URL
+    )
+    memory = Vault(config.state).memory(config.anchor_text(), scenario, channel)
+    emit(floor_of(memory), as_json=as_json)
+
+
+@app.command("evidence")
+def evidence(
+    file: Annotated[Path, typer.Argument(help="A file from a node's `evidence` directory.")],
+    root: _Root = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check what a node kept of a service that contradicted itself; exit status 1 if no proof.
+
+    Needs the file and the trust root alone, so anybody can check it.
+    """
+    from reef_release.node.evidence import read_evidence
+
+    anchor = (root or load_settings(home=home).keys_dir / "root.json").read_text("utf-8")
+    found = read_evidence(file, anchor)
+    verdict = "Proven" if found.proven else "Not proven by itself"
+    emit(found, as_json=as_json, text=f"{verdict} ({found.kind}): {found.found}.")
+    if not found.proven:
         raise typer.Exit(1)
 
 

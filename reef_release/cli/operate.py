@@ -1,4 +1,4 @@
-"""The operator's levers: `rollback`, `hold`, `resume`, `revoke`, `restore`."""
+"""The operator's levers: `rollback`, `hold`, `resume`, `revoke`, `restore` and `approve`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from reef_release.cli import identities
 from reef_release.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -32,10 +33,13 @@ def register(app: typer.Typer) -> None:
     app.command("resume")(resume)
     app.command("revoke")(revoke)
     app.command("restore")(restore)
+    app.command("approve")(approve)
 
 
 def rollback(
-    release_id: Annotated[str, typer.Argument(help="A release promoted earlier.")],
+    release_id: Annotated[
+        str, typer.Argument(help="A release promoted earlier; its id, or the beginning of it.")
+    ],
     scenario: ScenarioName,
     reason: _Reason,
     channel: Channel = "stable",
@@ -45,7 +49,8 @@ def rollback(
 ) -> None:
     """Serve an earlier promoted release again. A new position in the log, never a rewind."""
     with connect(url, token_file) as client:
-        _written(client.roll_back(scenario, release_id, reason, channel), as_json)
+        whole = identities.release_id(client, scenario, release_id)
+        _written(client.roll_back(scenario, whole, reason, channel), as_json)
 
 
 def hold(
@@ -72,29 +77,55 @@ def resume(
         _written(client.resume(scenario, reason), as_json)
 
 
-def revoke(
-    kind: Annotated[str, typer.Argument(help="candidate or release")],
-    identity: Annotated[str, typer.Argument(help="Its id.")],
+def approve(
+    candidate_id: Annotated[
+        str, typer.Argument(help="A candidate that passed its gate; its id, or the beginning.")
+    ],
     scenario: ScenarioName,
     reason: _Reason,
     url: Url = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bar a candidate or a release from being promoted or rolled back to."""
+    """Approve of a candidate that passed its gate, where the policy asks people for that."""
     with connect(url, token_file) as client:
+        whole = identities.candidate_id(client, scenario, candidate_id)
+        _written(client.approve_release(scenario, whole, reason), as_json)
+
+
+def revoke(
+    kind: Annotated[str, typer.Argument(help="candidate, release or key")],
+    identity: Annotated[str, typer.Argument(help="Its id, or the beginning of it.")],
+    reason: _Reason,
+    scenario: Annotated[
+        str | None, typer.Option("--scenario", "-s", help="The scenario; a key is of none.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bar a candidate or a release, or whatever rests on a key, from being served anew."""
+    with connect(url, token_file) as client:
+        if kind == "key":
+            whole = identities.key_id(client, identity)
+            _written(client.revoke_key(whole, reason), as_json)
+            return
+        if scenario is None:
+            raise typer.BadParameter("a candidate or a release needs --scenario")
         if kind == "candidate":
-            _written(client.revoke_candidate(scenario, identity, reason), as_json)
+            whole = identities.candidate_id(client, scenario, identity)
+            _written(client.revoke_candidate(scenario, whole, reason), as_json)
         elif kind == "release":
-            _written(client.revoke_release(scenario, identity, reason), as_json)
-            served = client.scenario(scenario).channels.items()
-            for channel in (name for name, each in served if each.release_id == identity):
-                _errors.print(
-                    f"It is still served in channel {channel}: roll back now, since a revocation "
-                    "moves no pointer."
-                )
+            whole = identities.release_id(client, scenario, identity)
+            _written(client.revoke_release(scenario, whole, reason), as_json)
         else:
-            raise typer.BadParameter("kind is candidate or release")
+            raise typer.BadParameter("kind is candidate, release or key")
+        served = client.scenario(scenario).channels.items()
+        for channel in (name for name, each in served if each.release_id == whole):
+            _errors.print(
+                f"It is still served in channel {channel}: roll back now, since a revocation "
+                "moves no pointer."
+            )
 
 
 def restore(

@@ -12,6 +12,7 @@ import asyncpg
 from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
 from reef_release.cli.audit import replay_with_weights
+from reef_release.cli.drill import files_of
 from reef_release.cli.external import tiny_models
 from reef_release.cli.homework import (
     SCENARIO,
@@ -26,6 +27,8 @@ from reef_release.cli.output import console
 from reef_release.cli.stack import LocalStack
 from reef_release.client import ReefClient
 from reef_release.domain.events import ReleasePromoted, encode_data
+from reef_release.drill.catalogue import chosen
+from reef_release.drill.runner import STOPPED, run_drill
 from reef_release.errors import ReefError
 from reef_release.ids import uuid7
 from reef_release.log import EventLog, NewEvent
@@ -56,7 +59,7 @@ class Play:
     def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
         self.rows: list[Row] = []
-        self._good = ""
+        self._good = self._origin = ""
 
     def set_up(self) -> None:
         """Keys, database, processes, scenario."""
@@ -67,6 +70,7 @@ class Play:
     def origin(self) -> None:
         """The warm-started policy, which follows hints and knows nobody's taste."""
         self._gate("the warm-started policy, as origin", tiny_models() / "origin", "promoted")
+        self._origin = self._good
         self._follow()
 
     def lessons(self, lessons: Lessons) -> None:
@@ -90,8 +94,18 @@ class Play:
             True,
         )
 
+    def roll_back(self) -> None:
+        """Back to the origin: against what homework came to, nothing much better is at hand."""
+        self.stack.stop("trainer")  # or it would learn from the origin's sessions again
+        served, self._good = self._serving(), self._origin
+        if served != self._origin:
+            self._say("rolling back to the origin")
+            with self._operator() as client:
+                client.roll_back(SCENARIO, self._origin, "to meet a candidate from elsewhere")
+        self._row("a rollback to the origin", "served again", "an event of its own", True)
+
     def better_candidate(self) -> None:
-        """Weights that somebody trained elsewhere, and that are really better."""
+        """Weights that somebody trained elsewhere, and that are really better than the origin."""
         self._gate("a really better candidate", tiny_models() / "better", "promoted")
         self._follow()
         self._row("the serving node follows", "loaded", "digests and canaries agree", True)
@@ -143,6 +157,20 @@ class Play:
         """SQL with the service's own password."""
         self._say("trying to promote by hand, with the service's database password")
         asyncio.run(self._sql())
+
+    def drill(self) -> None:
+        """The attacks of the drill that take no gate, on this very service."""
+        scratch = self.stack.home / "drill"
+        scratch.mkdir()
+        with files_of(scratch, self.stack.home, self.stack.url, SCENARIO) as context:
+            report = run_drill(context, chosen((), quick=True), self._say, quick=True)
+        for each in report.rows:
+            self._row(
+                each.tries,
+                each.verdict,
+                each.problem or ", ".join(dict.fromkeys(f"{s.by}: {s.code}" for s in each.seen)),
+                each.verdict == STOPPED,
+            )
 
     def audit(self) -> None:
         """Export, then check the export without database and service."""

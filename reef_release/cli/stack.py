@@ -31,7 +31,7 @@ from reef_release.log.migrate import SERVICE_ROLE, migrate
 from reef_release.signing.keyring import ROOT_NAME, init_keys
 from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load_secret
 
-__all__ = ["LocalStack"]
+__all__ = ["LocalStack", "free_port"]
 
 _PR_SET_PDEATHSIG = 1
 _START_S = 120.0
@@ -56,9 +56,9 @@ class LocalStack:
         self.home = home.absolute()
         self.scenario = scenario
         self.learning = learning
-        self.url = f"http://127.0.0.1:{port or _free_port()}"
-        self.engine_url = f"http://127.0.0.1:{_free_port()}"
-        self._judge_url = f"http://127.0.0.1:{_free_port()}"
+        self.url = f"http://127.0.0.1:{port or free_port()}"
+        self.engine_url = f"http://127.0.0.1:{free_port()}"
+        self._judge_url = f"http://127.0.0.1:{free_port()}"
         self.postgres = EmbeddedPostgres(self.home / "postgres")
         self._closing = ExitStack()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -259,7 +259,8 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on now."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
         return port

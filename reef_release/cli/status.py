@@ -9,9 +9,9 @@ import typer
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import console, emit, print_table
 from reef_release.settings import load_settings, setting_origins
-from reef_release.wire import ScenarioView
+from reef_release.wire import BudgetView, ScenarioView
 
-__all__ = ["register"]
+__all__ = ["budget_line", "register"]
 
 _LAST_GATES = 10
 
@@ -63,6 +63,17 @@ def status(
         _show(view)
 
 
+def budget_line(budget: BudgetView) -> str:
+    """The error budget in one line."""
+    needs = "cannot pass any more" if budget.wins is None else f"needs {budget.wins} wins in a row"
+    return (
+        f"Error budget ({budget.procedure.replace('_', ' ')}): {budget.spent} of {budget.alpha} "
+        f"spent by {budget.gates} gates, {budget.promotions} promoted; the next tests at "
+        f"{budget.next_level} and {needs}"
+        + (f"; the last that could pass is gate {budget.last_gate}" if budget.last_gate else "")
+    )
+
+
 def _show(view: ScenarioView) -> None:
     held = f"  HELD: {view.held_reason}" if view.held_reason else ""
     console.print(f"{view.name} at position {view.position}{held}", style="bold", markup=False)
@@ -81,6 +92,8 @@ def _show(view: ScenarioView) -> None:
             for name, each in view.channels.items()
         ],
     )
+    if view.budget is not None:
+        console.print(budget_line(view.budget), markup=False, soft_wrap=True)
     print_table(
         "Last gates",
         ["gate", "candidate", "phase", "passed", "outcome"],

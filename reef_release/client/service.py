@@ -27,6 +27,7 @@ from reef_release.client.errors import BadAnswer, decoded
 from reef_release.client.paths import JSON, VIEW_BYTES, path_of, scenario_path
 from reef_release.client.training import Training
 from reef_release.client.transport import Answer, Retry, Transport
+from reef_release.client.watch import Watching
 from reef_release.domain.canonical import canonical_json, parse_json, sha256_hex
 from reef_release.domain.events import FileEntry
 from reef_release.errors import BadRequest
@@ -75,6 +76,8 @@ class ReefClient:
         )
         self.training = Training(self._http)
         """The routes of a trainer."""
+        self.watching = Watching(self._http)
+        """The routes of whoever watches what is served."""
 
     def __enter__(self) -> ReefClient:
         return self
@@ -309,6 +312,10 @@ class ReefClient:
         """Bar a release from being promoted or rolled back to from now on."""
         return self._reason(scenario_path(scenario, "releases", release_id, "revoke"), reason)
 
+    def approve_release(self, scenario: str, release_id: str, reason: str) -> wire.WrittenView:
+        """Approve of a candidate that passed its gate."""
+        return self._reason(scenario_path(scenario, "releases", release_id, "approve"), reason)
+
     # Serving
 
     def current(
@@ -381,6 +388,19 @@ class ReefClient:
         """Trust root metadata: the newest, or *version*. Raises `NotFound`."""
         tail = () if version is None else (str(version),)
         return _text(self._bytes(path_of("reef", "trust", "root", *tail)))
+
+    def publish_root(self, metadata: str, reason: str) -> wire.WrittenView:
+        """Put the next trust root into force; its own signatures decide whether it comes."""
+        request = wire.RootRequest(metadata=metadata, reason=reason)
+        return self._send("PUT", "/reef/trust/root", request, wire.WrittenView)
+
+    def trust_keys(self) -> list[wire.KeyView]:
+        """Every key that the log knows."""
+        return self._get("/reef/trust/keys", wire.KeysView).keys
+
+    def revoke_key(self, key_id: str, reason: str) -> wire.WrittenView:
+        """Take the force of whatever a key signs from now on."""
+        return self._reason(path_of("reef", "trust", "keys", key_id, "revoke"), reason)
 
     # Blobs
 

@@ -15,6 +15,7 @@ from reef_release.domain.decision import GateDecision
 from reef_release.domain.events import VerdictRecord
 from reef_release.domain.policy import Policy
 from reef_release.domain.suite import Suite
+from reef_release.domain.watch import WatchFinding
 
 __all__ = ["Checks", "KeyRef", "TrialBody", "TrustRoot"]
 
@@ -74,6 +75,9 @@ class Checks(Protocol):
         self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]
     ) -> tuple[str, str, GateDecision]:
         """Digest of the payload, id of the signing key, and content of a gate decision."""
+
+    def finding(self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]) -> WatchFinding:
+        """Content of a watch's finding."""
 
     def bundle(self, digest: str, release_id: str, keys: Sequence[KeyRef]) -> str:
         """Id of the key whose weights signature in blob *digest* covers exactly *release_id*."""

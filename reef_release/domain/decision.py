@@ -7,23 +7,36 @@ decision counts only when both are equal to the last byte.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
 
 import msgspec
 
 from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.events import GateTrial
 from reef_release.domain.gate import Gate
-from reef_release.domain.odds import pass_probability
-from reef_release.domain.policy import ConsecutivePasses
+from reef_release.domain.gating.admission import approximate, node_kind
+from reef_release.domain.gating.betting import e_value
+from reef_release.domain.gating.budget import BudgetShare
+from reef_release.domain.gating.machine import betting_test
+from reef_release.domain.gating.rules import Improves, NonRegression, PassRate, measures, nodes
+from reef_release.domain.odds import signed_odds
 
-__all__ = ["GateDecision", "TrialSummary", "decision_of", "summary_of"]
+__all__ = [
+    "Evidence",
+    "GateDecision",
+    "TrialSummary",
+    "decision_of",
+    "summaries_of",
+    "summary_of",
+]
 
-_RATES = tuple(Fraction(tenth, 10) for tenth in range(1, 10))
+_LONGEST_E_VALUE = 10**12
 
 
 class TrialSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One trial in short; `passed` is None for an errored one."""
+    """One trial in short; `passed` is None for an errored one, `error` for any other.
+
+    `tokens` is the length of the reply, only where the policy's rule measures replies.
+    """
 
     slot: int
     side: str
@@ -31,14 +44,34 @@ class TrialSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     task_id: str
     body: str | None
     passed: bool | None
+    error: str | None
+    tokens: int | None
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a sequential test found: trials that counted for, level, and against the candidate.
+
+    `level` is a fraction such as "1/960"; the test passes with an `e_value` of at least its
+    inverse. The e-value is a decimal, rounded down, of the trial at which the test passed, else of
+    the last one.
+    """
+
+    rule: str
+    level: str
+    best: int
+    middle: int
+    worst: int
+    e_value: str
 
 
 class GateDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The decision.
 
-    `odds` are (true pass rate, probability of passing) as decimals. `trials_digest` is the
-    SHA-256 of the canonical JSON of all `TrialSummary` in log order, which keeps the decision
-    small however many trials there were.
+    `odds` are (true pass rate, probability of passing) as decimals, where the rule looks at the
+    candidate alone. Where it compares, `evidence` has each test's level and e-value, and `budget`
+    the share of the scenario's budget that was spent. `trials_digest` is the SHA-256 of the
+    canonical JSON of all `TrialSummary` in log order, which keeps the decision small however many
+    trials there were.
     """
 
     scenario: str
@@ -54,6 +87,8 @@ class GateDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     checkpoint_position: int
     seed: str
     odds: list[tuple[str, str]]
+    evidence: list[Evidence]
+    budget: BudgetShare | None
     trial_count: int
     trials_digest: str
     canary: str | None
@@ -75,17 +110,28 @@ def decision_of(scenario: str, gate: Gate, outcome: str, canary: str | None) -> 
         verifiers=list(gate.part.verifiers),
         checkpoint_position=opened.checkpoint_position,
         seed=opened.seed,
-        odds=list(_odds(gate.part.rule)),
+        odds=list(signed_odds(gate.part.rule)),
+        evidence=_evidence(gate),
+        budget=gate.share,
         trial_count=len(gate.trials),
         trials_digest=sha256_hex(
-            canonical_json([msgspec.to_builtins(summary_of(trial)) for trial in gate.trials])
+            canonical_json([msgspec.to_builtins(summary) for summary in summaries_of(gate)])
         ),
         canary=canary,
     )
 
 
-def summary_of(trial: GateTrial) -> TrialSummary:
-    """What the decision keeps of *trial*."""
+def summaries_of(gate: Gate) -> list[TrialSummary]:
+    """What the decision keeps of every trial of *gate*, in log order."""
+    kept = measures(gate.part.rule)
+    return [
+        summary_of(trial, gate.tokens.get(index) if kept else None)
+        for index, trial in enumerate(gate.trials)
+    ]
+
+
+def summary_of(trial: GateTrial, tokens: int | None) -> TrialSummary:
+    """What the decision keeps of *trial*; *tokens* where the rule measures replies."""
     return TrialSummary(
         slot=trial.slot,
         side=trial.side,
@@ -93,11 +139,28 @@ def summary_of(trial: GateTrial) -> TrialSummary:
         task_id=trial.task_id,
         body=trial.body,
         passed=None if trial.verdict is None else trial.verdict.passed,
+        error=trial.error,
+        tokens=tokens,
     )
 
 
-@lru_cache(maxsize=64)
-def _odds(rule: ConsecutivePasses) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (f"{float(rate):.1f}", f"{float(pass_probability(rule, rate)):.6f}") for rate in _RATES
-    )
+def _evidence(gate: Gate) -> list[Evidence]:
+    found = []
+    for node in nodes(gate.part.rule):
+        if isinstance(node, PassRate | NonRegression | Improves) and not (
+            isinstance(node, PassRate) and node.alpha is None
+        ):
+            test = betting_test(node, gate.level)
+            counts = test.counts(gate.slots())
+            value = min(e_value(test.scores, counts), Fraction(_LONGEST_E_VALUE))
+            found.append(
+                Evidence(
+                    rule=node_kind(node),
+                    level=str(test.level),
+                    best=counts.best,
+                    middle=counts.middle,
+                    worst=counts.worst,
+                    e_value=approximate(value),
+                )
+            )
+    return found

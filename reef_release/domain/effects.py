@@ -12,7 +12,9 @@ from typing import Any
 from reef_release.domain import events as ev
 from reef_release.domain.checks import Checks, KeyRef
 from reef_release.domain.events import Envelope, EventData
-from reef_release.domain.gate import Gate
+from reef_release.domain.gate import Gate, gate_tasks
+from reef_release.domain.gate_claims import CLAIM_EFFECTS, sign_of_life
+from reef_release.domain.gating.rules import measures
 from reef_release.domain.state import (
     Candidate,
     Checkpoint,
@@ -25,9 +27,9 @@ from reef_release.domain.state import (
     Scenario,
     State,
 )
-from reef_release.domain.suite import draw
 from reef_release.domain.traffic.batch_effects import name_candidate, use_batches
 from reef_release.domain.traffic.effects import TRAFFIC_EFFECTS
+from reef_release.domain.watch_effects import WATCH_EFFECTS, answer_watches
 
 __all__ = ["EFFECTS"]
 
@@ -124,7 +126,9 @@ def _policy_changed(
 def _scenario_held(
     state: State, _checks: Checks, envelope: Envelope, data: ev.ScenarioHeld
 ) -> None:
-    state.scenarios[envelope.scenario].held_reason = data.reason
+    scenario = state.scenarios[envelope.scenario]
+    scenario.held_reason = data.reason
+    answer_watches(scenario, envelope.position)
 
 
 def _scenario_resumed(
@@ -172,19 +176,29 @@ def _candidate_revoked(
 def _gate_opened(state: State, checks: Checks, envelope: Envelope, data: ev.GateOpened) -> None:
     scenario = state.scenarios[envelope.scenario]
     in_force = scenario.policy
-    count = in_force.policy.part(data.phase).rule.max_trials
+    part, share = in_force.policy.part(data.phase), None
+    if data.phase == "standard":
+        budget = in_force.policy.budget
+        share = None if budget is None else scenario.ledger.share(budget)
+        scenario.ledger = scenario.ledger.opened(budget)
     scenario.gates[data.gate_id] = Gate(
         opened=data,
         opened_position=envelope.position,
         policy=in_force.policy,
         policy_key=in_force.key_id,
-        tasks=draw(bytes.fromhex(data.seed), checks.suite(data.suite).tasks, count),
+        tasks=gate_tasks(part, checks.suite(data.suite), bytes.fromhex(data.seed)),
+        share=share,
     )
     scenario.candidates[data.candidate_id].gates.append(data.gate_id)
 
 
-def _gate_trial(state: State, _checks: Checks, envelope: Envelope, data: ev.GateTrial) -> None:
-    state.scenarios[envelope.scenario].gates[data.gate_id].trials.append(data)
+def _gate_trial(state: State, checks: Checks, envelope: Envelope, data: ev.GateTrial) -> None:
+    gate = state.scenarios[envelope.scenario].gates[data.gate_id]
+    if data.body is not None and measures(gate.part.rule):
+        gate.tokens[len(gate.trials)] = len(checks.trial(data.body).token_ids)
+    gate.trials.append(data)
+    claims = state.scenarios[envelope.scenario].claims
+    sign_of_life(claims, data.gate_id, envelope.recorded_at)
 
 
 def _gate_decided(
@@ -220,11 +234,20 @@ def _release_signed(
     )
 
 
+def _release_approved(
+    state: State, _checks: Checks, envelope: Envelope, data: ev.ReleaseApproved
+) -> None:
+    given = state.scenarios[envelope.scenario].approvals.setdefault(data.gate_id, {})
+    given.setdefault(envelope.actor, envelope.position)
+
+
 def _release_promoted(
     state: State, _checks: Checks, envelope: Envelope, data: ev.ReleasePromoted
 ) -> None:
     scenario = state.scenarios[envelope.scenario]
     scenario.releases[data.release_id].promoted_position = envelope.position
+    if scenario.gates[data.gate_id].share is not None:
+        scenario.ledger = scenario.ledger.promoted()
     use_batches(scenario.traffic, scenario.candidates[data.release_id].submitted)
     _move_pointer(scenario, envelope, data.channel, data.release_id, "")
 
@@ -295,10 +318,13 @@ EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], None]] =
     ev.GateErrored: _gate_decided,
     ev.GateStale: _gate_stale,
     ev.ReleaseSigned: _release_signed,
+    ev.ReleaseApproved: _release_approved,
     ev.ReleasePromoted: _release_promoted,
     ev.ReleaseRolledBack: _release_rolled_back,
     ev.ReleaseRevoked: _release_revoked,
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
+    **CLAIM_EFFECTS,
+    **WATCH_EFFECTS,
     **TRAFFIC_EFFECTS,
 }

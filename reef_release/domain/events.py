@@ -15,6 +15,13 @@ import msgspec
 
 from reef_release.domain.canonical import canonical_json, is_canonical, parse_json
 from reef_release.domain.event_data import EventData
+from reef_release.domain.operation_events import (
+    OPERATION_EVENTS,
+    GateClaimed,
+    ReleaseApproved,
+    WatchFallen,
+    WatchTrial,
+)
 from reef_release.domain.release_events import (
     RELEASE_EVENTS,
     CandidateAdmitted,
@@ -100,6 +107,7 @@ __all__ = [
     "Event",
     "EventData",
     "FileEntry",
+    "GateClaimed",
     "GateErrored",
     "GateFailed",
     "GateInconclusive",
@@ -117,6 +125,7 @@ __all__ = [
     "NodeLoaded",
     "NodeRefused",
     "PolicyChanged",
+    "ReleaseApproved",
     "ReleasePromoted",
     "ReleaseRevoked",
     "ReleaseRolledBack",
@@ -142,6 +151,8 @@ __all__ = [
     "TurnUnbound",
     "Upcaster",
     "VerdictRecord",
+    "WatchFallen",
+    "WatchTrial",
     "decode",
     "decode_data",
     "decode_envelope",
@@ -153,7 +164,14 @@ GLOBAL = "_"
 
 
 EVENT_TYPES: Mapping[str, type[EventData]] = {
-    kind.TYPE: kind for kind in (*RELEASE_EVENTS, *TRAFFIC_EVENTS, *BATCH_EVENTS, *TRAINING_EVENTS)
+    kind.TYPE: kind
+    for kind in (
+        *RELEASE_EVENTS,
+        *OPERATION_EVENTS,
+        *TRAFFIC_EVENTS,
+        *BATCH_EVENTS,
+        *TRAINING_EVENTS,
+    )
 }
 
 
@@ -185,6 +203,7 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
 _UPCASTERS: dict[tuple[str, int], Upcaster] = {
     ("training.completed", 1): lambda data: {**data, "metrics": {}},
+    ("root.rotated", 1): lambda data: {**data, "reason": ""},
 }
 """(type, schema version) to the function that makes data of the next version from it."""
 

@@ -19,6 +19,7 @@ from reef_release.domain.events import Envelope, Event, EventData, VerdictRecord
 from reef_release.domain.merkle import leaf_hash
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import State, Violation
+from reef_release.domain.suite import Suite
 from reef_release.domain.validation import VALIDATORS, stream_of
 from reef_release.errors import InvalidEvent, MalformedData, ReefError
 
@@ -91,6 +92,10 @@ class Fold:
                 raise InvalidEvent(f"A {data.TYPE} cannot be checked: {error.detail}") from error
             own = Reason(code=error.problem, message=error.detail)
             return [own, *error.reasons]
+
+    def suite(self, digest: str) -> Suite:
+        """The tasks in blob *digest*, as the fold reads them."""
+        return self._checks.suite(digest)
 
     def verdict(self, verifiers: Sequence[str], reply: str, answer: str) -> VerdictRecord:
         """What a trial's verdict must be for the fold to accept it."""

@@ -93,7 +93,9 @@ def _gate_decided(
     if isinstance(gate, list):
         return gate
     outcome = data.TYPE.removeprefix("gate.")
-    if gate.verdict_due() != outcome:
+    # A gate worker may end any open gate as errored: else trials that another one made up with a
+    # stolen token would decide a gate, or keep its channel for ever. It has spent its share.
+    if outcome not in (gate.verdict_due(), "errored"):
         return [_no("outcome", f"the trials say {gate.verdict_due() or 'go on'}, not {outcome}")]
     opened = gate.opened
     if (data.candidate_id, data.base, data.channel) != (

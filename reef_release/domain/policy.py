@@ -15,32 +15,18 @@ from typing import Any
 import msgspec
 
 from reef_release.domain.canonical import canonical_json, parse_json
+from reef_release.domain.gating.admission import rule_reasons
+from reef_release.domain.gating.budget import Budget, budget_reasons
+from reef_release.domain.gating.rules import Rule, slot_count
 from reef_release.domain.reasons import Reason
+from reef_release.domain.watch_rule import WatchRule, watch_reasons
 from reef_release.errors import Refused
 
-__all__ = ["ConsecutivePasses", "Generation", "Policy", "PolicyPart", "parse_policy"]
+__all__ = ["Generation", "Policy", "PolicyPart", "parse_policy"]
 
-MAX_TRIALS = 200
+MAX_APPROVALS = 16
 ALLOWED_CHANGES = frozenset({"chat_template", "config", "generation_config", "tokenizer"})
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-class ConsecutivePasses(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="consecutive_passes",
-):
-    """Pass at the first run of `k` passed trials; fail at `max_failures` failed ones.
-
-    Trials run out at `max_trials`: the gate is then inconclusive.
-    """
-
-    k: int = 3
-    max_trials: int
-    max_failures: int
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,7 +40,7 @@ class PolicyPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Verifiers (all must pass a reply) and the rule over the trials' verdicts."""
 
     verifiers: list[str]
-    rule: ConsecutivePasses
+    rule: Rule
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,7 +51,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     JSON-lines blob of tasks. `canaries`: prompts whose greedy continuations identify the
     weights on a node. `max_errors`: errored trials beyond which a gate ends as errored;
     `max_attempts`: gates one candidate may get when they error or go stale;
-    `suite_max_gates`: gates after which the suite is retired.
+    `suite_max_gates`: gates after which the suite is retired. `budget`: what the standard rule's
+    test against the incumbent may spend over the scenario's life, None for no bound on it.
+    `approvals`: people who must approve of a passed gate before its candidate is promoted;
+    `watch`: how the served release is watched, None for not at all.
     """
 
     name: str
@@ -79,10 +68,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_attempts: int = 2
     suite_max_gates: int = 1000
     allowed_changes: list[str] = []
+    budget: Budget | None = None
+    approvals: int = 0
+    watch: WatchRule | None = None
 
     def part(self, phase: str) -> PolicyPart:
         """The part for `phase`: "bootstrap" or "standard"."""
         return self.bootstrap if phase == "bootstrap" else self.standard
+
+    def slot_count(self) -> int:
+        """The most tasks that a gate of either phase may need."""
+        return max(slot_count(self.standard.rule), slot_count(self.bootstrap.rule))
 
 
 def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Policy:
@@ -110,14 +106,26 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
     if not policy.canaries:
         reasons.append(_reason("no-canaries", "name at least one canary prompt"))
     reasons += _generation_reasons(policy.generation)
+    of_budget = [] if policy.budget is None else budget_reasons(policy.budget)
+    reasons += of_budget
     for name in ("standard", "bootstrap"):
-        reasons += _part_reasons(name, policy.part(name), objective)
+        part = policy.part(name)
+        reasons += _verifier_reasons(name, part.verifiers, objective)
+        if not of_budget:
+            paired = name == "standard"
+            reasons += rule_reasons(part.rule, name, policy.budget, paired=paired)
     if policy.max_errors < 0 or policy.max_attempts < 1 or policy.suite_max_gates < 1:
         reasons.append(_reason("limits", "max_errors >= 0, max_attempts and suite_max_gates >= 1"))
     unknown = sorted(set(policy.allowed_changes) - ALLOWED_CHANGES)
     if unknown:
         reasons.append(
             _reason("allowed-changes", f"{unknown} are not among {sorted(ALLOWED_CHANGES)}")
+        )
+    if not 0 <= policy.approvals <= MAX_APPROVALS:
+        reasons.append(_reason("approvals", f"approvals is from 0 to {MAX_APPROVALS}"))
+    if policy.watch is not None:
+        reasons += watch_reasons(
+            policy.watch, lambda name, specs: _verifier_reasons(name, specs, objective)
         )
     if reasons:
         raise Refused("The policy is refused.", reasons=reasons)
@@ -148,17 +156,17 @@ def _generation_reasons(generation: Generation) -> list[Reason]:
     return reasons
 
 
-def _part_reasons(
-    name: str, part: PolicyPart, objective: Callable[[str], bool | None]
+def _verifier_reasons(
+    name: str, verifiers: list[str], objective: Callable[[str], bool | None]
 ) -> list[Reason]:
     reasons = []
-    known = [(spec, objective(spec)) for spec in part.verifiers]
+    known = [(spec, objective(spec)) for spec in verifiers]
     for spec, is_objective in known:
         if is_objective is None:
             reasons.append(
                 _reason("unknown-verifier", f"{spec!r} is not a verifier with a version", name)
             )
-    if len(set(part.verifiers)) != len(part.verifiers):
+    if len(set(verifiers)) != len(verifiers):
         reasons.append(_reason("duplicate-verifier", "a verifier stands twice", name))
     if not any(is_objective for _, is_objective in known):
         reasons.append(
@@ -168,9 +176,4 @@ def _part_reasons(
                 name,
             )
         )
-    rule = part.rule
-    if not 1 <= rule.k <= rule.max_trials <= MAX_TRIALS:
-        reasons.append(_reason("rule", f"1 <= k <= max_trials <= {MAX_TRIALS} must hold", name))
-    if not 1 <= rule.max_failures <= max(rule.max_trials, 1):
-        reasons.append(_reason("rule", "1 <= max_failures <= max_trials must hold", name))
     return reasons

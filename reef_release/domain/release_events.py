@@ -46,8 +46,10 @@ class RootRotated(EventData, frozen=True, kw_only=True):
     """A TUF root is in force from here on; `metadata` is its signed JSON text."""
 
     TYPE = "root.rotated"
+    SCHEMA_VERSION = 2
     version: int
     metadata: str
+    reason: str
 
 
 class KeyAdded(EventData, frozen=True, kw_only=True):

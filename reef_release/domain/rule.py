@@ -6,6 +6,7 @@ asks before it appends, and the fold asks again of whatever stands in the log.
 
 from __future__ import annotations
 
+from reef_release.domain.approval import lacking_approvals
 from reef_release.domain.events import GateOpened, ReleasePromoted, ReleaseRolledBack
 from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
@@ -61,6 +62,7 @@ def promotion_reasons(state: State, scenario: Scenario, data: ReleasePromoted) -
         reasons.append(
             _reason("not-signed", "no release.signed event covers this candidate and gate")
         )
+    reasons += lacking_approvals(scenario, gate)
     reasons += revocation_reasons(state, scenario, data.release_id)
     if scenario.held_reason is not None:
         reasons.append(_reason("held", f"the scenario is held: {scenario.held_reason}"))

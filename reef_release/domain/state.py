@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from reef_release.domain.checks import KeyRef, TrustRoot
 from reef_release.domain.events import CandidateSubmitted
 from reef_release.domain.gate import Gate
+from reef_release.domain.gate_claims import GateClaim
+from reef_release.domain.gating.budget import Ledger
 from reef_release.domain.merkle import MerkleTree
 from reef_release.domain.policy import Policy
 from reef_release.domain.reasons import Reason
 from reef_release.domain.traffic.records import Traffic
+from reef_release.domain.watch import Watch
 
 __all__ = [
     "Candidate",
@@ -151,9 +154,17 @@ class Scenario:
     candidates: dict[str, Candidate] = field(default_factory=dict)
     gates: dict[str, Gate] = field(default_factory=dict)
     releases: dict[str, Release] = field(default_factory=dict)
+    approvals: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By gate: who approved of what passed it, and at which position."""
     pointers: dict[str, list[Pointer]] = field(default_factory=dict)
+    claims: dict[str, GateClaim] = field(default_factory=dict)
+    """By gate: who works on it."""
+    watches: dict[int, Watch] = field(default_factory=dict)
+    """By the position of the pointer event that is watched."""
     nodes: dict[str, Loaded] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
+    ledger: Ledger = field(default_factory=Ledger)
+    """What its gates have spent of the error budget; no change of policy resets it."""
 
     @property
     def policy(self) -> PolicyInForce:

@@ -10,15 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 from reef_release.domain import events as ev
+from reef_release.domain.approval import approval_reasons
 from reef_release.domain.candidate_rules import CANDIDATE_VALIDATORS
 from reef_release.domain.checks import Checks
 from reef_release.domain.events import EventData
+from reef_release.domain.gate_claims import CLAIM_VALIDATORS
 from reef_release.domain.gate_rules import GATE_VALIDATORS
+from reef_release.domain.gating.admission import spent_reasons
+from reef_release.domain.gating.rules import protected_tasks
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.rule import promotion_reasons, rollback_reasons
-from reef_release.domain.state import PolicyInForce, Scenario, State
+from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic.rules import TRAFFIC_VALIDATORS, traffic_stream_of
+from reef_release.domain.watch_rules import WATCH_VALIDATORS
 
 __all__ = ["VALIDATORS", "stream_of"]
 
@@ -41,8 +46,12 @@ def stream_of(data: EventData) -> str:
             return f"gate/{data.gate_id}"
         case ev.ReleasePromoted() | ev.ReleaseRolledBack():
             return f"release/{data.channel}"
-        case ev.ReleaseSigned() | ev.ReleaseRevoked():
+        case ev.ReleaseSigned() | ev.ReleaseApproved() | ev.ReleaseRevoked():
             return f"release/{data.release_id}"
+        case ev.GateClaimed():
+            return f"claim/{data.gate_id}"
+        case ev.WatchTrial() | ev.WatchFallen():
+            return f"watch/{data.pointer_position}"
         case ev.NodeLoaded() | ev.NodeRefused():
             return f"node/{data.node_id}"
         case _:
@@ -109,9 +118,10 @@ def _policy_reasons(
     state: State,
     checks: Checks,
     scenario: str,
-    last: PolicyInForce | None,
+    found: Scenario | None,
     data: ev.ScenarioCreated | ev.PolicyChanged,
 ) -> list[Reason]:
+    last = None if found is None else found.policy
     digest, _, policy = checks.policy(data.policy, state.active_keys("policy"))
     if digest != data.policy_digest:
         return [_no("policy-digest", f"the signed policy has digest {digest}")]
@@ -119,11 +129,17 @@ def _policy_reasons(
         return [_no("other-scenario", f"the policy was signed for scenario {policy.name!r}")]
     if last is not None and policy.version <= last.policy.version:
         return [_no("old-policy", f"version {last.policy.version} is in force; sign a later one")]
-    tasks = len(checks.suite(policy.suite).tasks)
-    needed = max(policy.standard.rule.max_trials, policy.bootstrap.rule.max_trials)
+    suite = checks.suite(policy.suite)
+    tasks, needed = len(suite.tasks), policy.slot_count()
     if tasks < needed:
         return [_no("short-suite", f"the suite has {tasks} tasks, the policy needs {needed}")]
-    return []
+    for part in (policy.standard, policy.bootstrap):
+        missing = set(protected_tasks(part.rule)) - {task.id for task in suite.tasks}
+        if missing:
+            return [_no("unknown-task", f"the suite has no task {sorted(missing)} to protect")]
+    if policy.budget is None or found is None:
+        return []
+    return spent_reasons(policy.standard.rule, policy.budget, found.ledger)
 
 
 def _scenario_created(
@@ -137,7 +153,7 @@ def _scenario_created(
 def _policy_changed(
     state: State, checks: Checks, scenario: str, found: Scenario, data: ev.PolicyChanged
 ) -> list[Reason]:
-    return _policy_reasons(state, checks, scenario, found.policy, data)
+    return _policy_reasons(state, checks, scenario, found, data)
 
 
 def _scenario_held(
@@ -167,6 +183,12 @@ def _release_signed(
     if key_id != data.key_id:
         return [_no("key", f"the bundle is signed by key {key_id}")]
     return revocation_reasons(state, found, data.release_id)
+
+
+def _release_approved(
+    state: State, _checks: Checks, _scenario: str, found: Scenario, data: ev.ReleaseApproved
+) -> list[Reason]:
+    return approval_reasons(state, found, data)
 
 
 def _release_promoted(
@@ -216,10 +238,13 @@ VALIDATORS: dict[type[EventData], Callable[..., list[Reason]]] = {
     **CANDIDATE_VALIDATORS,
     **GATE_VALIDATORS,
     ev.ReleaseSigned: _release_signed,
+    ev.ReleaseApproved: _release_approved,
     ev.ReleasePromoted: _release_promoted,
     ev.ReleaseRolledBack: _release_rolled_back,
     ev.ReleaseRevoked: _release_revoked,
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
+    **CLAIM_VALIDATORS,
+    **WATCH_VALIDATORS,
     **TRAFFIC_VALIDATORS,
 }

@@ -20,7 +20,8 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `promotion` is the pointer event itself unless that is a rollback; `previous` is the
     pointer event before the promotion, None for the first. `trust` and `scenario` are whole
     streams; `revocations` are those of this release and candidate. `bundle` is JSON text.
-    `foundation` is the submission of the release under an adapter.
+    `trials` are all trials of the gate. `foundation` is the submission of the release under an
+    adapter.
     """
 
     pointer: Leaf
@@ -29,6 +30,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     submitted: Leaf
     foundation: Leaf | None = None
     opened: Leaf
+    trials: list[Leaf] = []
     passed: Leaf
     signed: Leaf
     trust: list[Leaf]

@@ -21,6 +21,8 @@ class NodeConfig:
     `canary_tolerance` is in nats; engines of other makes or number formats than the gate's may
     need more than the default. A node in the process of its own engine has no `engine_url`, and
     one that serves nobody (`reports` false) tells the service nothing.
+    `witnesses` is a file of verifier keys, of which `witness_quorum` (more than half by default)
+    must cosign a checkpoint. `floor` is a file that another node printed, see `opening`.
     """
 
     url: str
@@ -38,6 +40,9 @@ class NodeConfig:
     canary_tolerance: float = 1e-2
     min_rate_bytes_per_s: int = MIN_RATE_BYTES_PER_S
     reports: bool = True
+    witnesses: Path | None = None
+    witness_quorum: int | None = None
+    floor: Path | None = None
 
     def anchor_text(self) -> str:
         """The trust root's text. Raises `SettingsError`."""

@@ -15,9 +15,10 @@ from reef_release.domain.reasons import Reason
 from reef_release.errors import ReefError, SettingsError
 from reef_release.node.case import Finding
 from reef_release.node.config import NodeConfig
+from reef_release.node.opening import open_trusted
 from reef_release.node.rejudge import judge_again
 from reef_release.node.releases import Releases
-from reef_release.node.trusted import Trusted
+from reef_release.node.trusted import Opened, Trusted
 from reef_release.node.vault import Served, Vault
 
 __all__ = ["Explanation", "explain"]
@@ -53,13 +54,7 @@ def explain(
             next_step="Give the directory that the node was started with.",
         )
     vault = Vault(config.state)
-    anchor = config.anchor_text()
-    trusted = Trusted(
-        anchor=anchor,
-        successors=vault.successors(),
-        memory=vault.memory(anchor, config.scenario, config.channel),
-        origin=config.origin,
-    )
+    trusted = open_trusted(config, vault)
     stale = trusted.staleness(clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     served = vault.served()
     findings: list[Finding] = []
@@ -98,6 +93,10 @@ def _findings(config: NodeConfig, trusted: Trusted, served: Served) -> list[Find
             found=f"serial {served.serial}, {opened.checkpoint.size} events of {config.origin}; "
             f"seen since: serial {memory.serial}, {memory.checkpoint_size} events",
         ),
+        Finding(
+            rule="witnesses saw the log grow without a break",
+            found=_witnessed(trusted, opened),
+        ),
         *grounds.findings,
         Finding(
             rule="the files on this disk are the signed ones",
@@ -109,3 +108,11 @@ def _findings(config: NodeConfig, trusted: Trusted, served: Served) -> list[Find
             f"{config.canary_tolerance} allowed, at {served.loaded_at}",
         ),
     ]
+
+
+def _witnessed(trusted: Trusted, opened: Opened) -> str:
+    quorum, count = trusted.quorum
+    if not count:
+        return "this node was told of no witnesses"
+    names = [each.witness for each in trusted.cosignatures(opened.document)]
+    return f"{len(names)} of {count} cosigned, {quorum} needed: {', '.join(names) or 'none'}"

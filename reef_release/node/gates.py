@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reef_release.domain.events import GateOpened, GatePassed
+from reef_release.domain.decision import GateDecision
+from reef_release.domain.events import GateOpened, GatePassed, GateTrial
 from reef_release.node.case import Case
 from reef_release.node.leaves import Proven, refuse
 from reef_release.node.moves import Move
@@ -84,4 +85,31 @@ def passed(case: Case, move: Move) -> PassedGate:
         f"key {verified.key_id[:12]}, decision {verified.digest[:12]}, "
         f"{decision.trial_count} trials",
     )
+    case.found("all trials of the gate stand in the log", _trials(case, opening, passing, decision))
     return PassedGate(opening=opening, passing=passing, verified=verified, canary=decision.canary)
+
+
+def _trials(case: Case, opening: Proven, passing: Proven, decision: GateDecision) -> str:
+    """The verdicts of the trials in a word per side: right, wrong, or not carried out.
+
+    The events of a gate are one stream without a gap, so none can be left out between its
+    opening and its end.
+    """
+    events = [case.proven(leaf) for leaf in case.material.trials]
+    trials = [event.as_a(GateTrial, case.document.scenario) for event in events]
+    course = [(each.envelope.stream, each.envelope.version) for each in (*events, passing)]
+    expected = range(2, passing.envelope.version + 1)
+    if course != [(opening.envelope.stream, version) for version in expected]:
+        raise refuse(
+            "hidden-event",
+            f"{len(trials)} trials of the gate were shown, and they are not all of them in order",
+        )
+    # More may stand there than count: the fold gives no effect to a trial that was not due.
+    if len(trials) < decision.trial_count:
+        raise refuse("no-trials", f"the decision rests on {decision.trial_count} trials")
+    words: dict[str, str] = {}
+    for trial in trials:
+        mark = "?" if trial.verdict is None else "+" if trial.verdict.passed else "-"
+        words[trial.side] = words.get(trial.side, "") + mark
+    told = ", ".join(f"{side} {word}" for side, word in sorted(words.items()))
+    return f"{told or 'none'} (+ passed, - failed, ? not carried out); {decision.trial_count} count"

@@ -66,6 +66,7 @@ class _Gathering:
             submitted=self._leaf(submitted),
             foundation=self._leaf(self._submission(foundation)) if foundation else None,
             opened=self._leaf(opened),
+            trials=self._trials(gate_id, opened, passed),
             passed=self._leaf(passed),
             signed=self._leaf(
                 self._first(ev.ReleaseSigned, passed.position, release_id=release_id)
@@ -90,6 +91,16 @@ class _Gathering:
             ],
             bundle=_text(self._client.bundle(self._document.scenario, release_id)),
         )
+
+    def _trials(self, gate_id: str, opened: _Found, passed: _Found) -> list[Leaf]:
+        """The trials of a gate, which lie between its opening and its end."""
+        found = []
+        for each in self._events(self._document.scenario, ev.GateTrial, opened.position):
+            if each.position > passed.position:
+                break
+            if getattr(each.event.data, "gate_id", None) == gate_id:
+                found.append(self._leaf(each))
+        return found
 
     def _submission(self, release_id: str) -> _Found:
         return self._first(ev.CandidateSubmitted, -1, candidate_id=release_id)

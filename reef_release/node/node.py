@@ -25,9 +25,10 @@ from reef_release.node.engine import Engine, OnDisk
 from reef_release.node.grounds import Grounds
 from reef_release.node.loading import load
 from reef_release.node.material import gather
+from reef_release.node.opening import open_trusted
 from reef_release.node.rejudge import judge_again
 from reef_release.node.releases import Releases
-from reef_release.node.trusted import EQUIVOCATIONS, Memory, Opened, Trusted
+from reef_release.node.trusted import EQUIVOCATIONS, Memory, Opened
 from reef_release.node.vault import Served, Vault
 from reef_release.verifiers.registry import is_objective
 from reef_release.wire import NodeReport
@@ -61,19 +62,13 @@ class Node:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Raises `SettingsError` and `SignatureRejected` when anchor or memory cannot be used."""
-        anchor = config.anchor_text()
         self._config = config
         self._client = client
         self._engine = engine
         self._vault = vault
         self._clock = clock
         self._releases = Releases(vault.directory)
-        self._trusted = Trusted(
-            anchor=anchor,
-            successors=vault.successors(),
-            memory=vault.memory(anchor, config.scenario, config.channel),
-            origin=config.origin,
-        )
+        self._trusted = open_trusted(config, vault)
         self._served = vault.served()
         self._in_use: str | None = None
         self._wanted: str | None = None
@@ -137,12 +132,14 @@ class Node:
         if current.document is None:
             return
         self._follow_roots()
+        proof: list[bytes] = []
         try:
             opened = self._trusted.open_document(current.document, self._now())
-            self._trusted.accept(opened, self._consistency(opened))
+            proof = self._consistency(opened)
+            self._trusted.accept(opened, proof)
         except Refused as error:
             if EQUIVOCATIONS & {reason.code for reason in error.reasons}:
-                kept = self._vault.keep_evidence(current.document)
+                kept = self._vault.keep_evidence(current.document, self._config.origin, proof)
                 _log.critical("the service contradicts itself", evidence=str(kept))
             raise
         for warning in opened.warnings:

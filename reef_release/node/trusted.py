@@ -8,6 +8,7 @@ What always holds, whatever the service sends:
   document has ever stated (the floor), whichever is later;
 - serial, root version, checkpoint size and pointer position never go down; a serial stands
   for one document and a size for one tree, or the service lies to somebody;
+- a quorum of the witnesses that the node was told of has cosigned the checkpoint;
 - nothing is remembered of a document before its checkpoint continues the one remembered.
 
 No I/O and no clock: time is an argument. A refusal is raised as `Refused` or
@@ -32,6 +33,7 @@ from reef_release.signing.current import CurrentDocument, verify_current
 from reef_release.signing.keys import PublicKey, Role
 from reef_release.signing.note import Checkpoint, open_checkpoint
 from reef_release.signing.root import TrustRoot, open_root
+from reef_release.signing.witness import Cosignature, WitnessKey, verify_cosignatures
 
 __all__ = [
     "EQUIVOCATIONS",
@@ -74,6 +76,11 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pointer_position: int = -1
     release_id: str | None = None
 
+    @property
+    def is_new(self) -> bool:
+        """Nothing was ever accepted; a root that replaces a pointer key resets the serial alone."""
+        return self.serial < 0 and self.checkpoint_size == 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
@@ -99,13 +106,25 @@ class Opened:
 class Trusted:
     """The chain of roots and the memory of one node."""
 
-    def __init__(self, *, anchor: str, successors: Sequence[str], memory: Memory, origin: str):
+    def __init__(
+        self,
+        *,
+        anchor: str,
+        successors: Sequence[str],
+        memory: Memory,
+        origin: str,
+        witnesses: Sequence[WitnessKey] = (),
+        quorum: int = 0,
+    ) -> None:
         """*successors* are the roots after *anchor*, oldest first. *origin* names the log.
 
-        Raises `SignatureRejected` when the chain is broken.
+        *quorum* of the *witnesses* must have cosigned the checkpoint of a document. Raises
+        `SignatureRejected` when the chain is broken.
         """
         self._chain = [Link(text=anchor, root=open_root(anchor))]
         self._origin = origin
+        self._witnesses = tuple(witnesses)
+        self._quorum = quorum
         self.memory = memory
         for text in successors:
             self._extend(text)
@@ -130,6 +149,9 @@ class Trusted:
         before = self.root
         self._extend(text)
         kept = {key.key_id for key in self.root.keys_by_role[Role.POINTER]}
+        if self.root.version <= self.memory.root_version:
+            # What is remembered was accepted under this root or a later one: see `opening`.
+            return
         if any(key.key_id not in kept for key in before.keys_by_role[Role.POINTER]):
             self.memory = msgspec.structs.replace(
                 self.memory, serial=-1, document_digest="", expires_at="", time_floor=""
@@ -142,6 +164,7 @@ class Trusted:
         )
         document, memory = opened.document, self.memory
         self._check_time(document, now)
+        self.cosignatures(document, self._quorum)
         if document.root_version > self.root.version:
             raise refused(
                 "root-missing",
@@ -218,6 +241,18 @@ class Trusted:
         """A document that was accepted once, from the node's own disk: at any time, by any key
         that the chain ever listed. What it names must be proven again."""
         return self._read(body, self._ever_listed(Role.POINTER), self._ever_listed(Role.LOG))
+
+    def cosignatures(self, document: CurrentDocument, quorum: int = 0) -> tuple[Cosignature, ...]:
+        """Those of the node's witnesses on the document's checkpoint, at least *quorum*.
+
+        Raises `SignatureRejected`.
+        """
+        return verify_cosignatures(document.checkpoint, self._witnesses, quorum)
+
+    @property
+    def quorum(self) -> tuple[int, int]:
+        """How many witnesses must cosign, and of how many."""
+        return self._quorum, len(self._witnesses)
 
     def staleness(self, now: str) -> Reason | None:
         """What a person should hear of the age of the last accepted document."""

@@ -7,20 +7,19 @@ Whoever can write to it can make the node forget; it is as trusted as the node's
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from reef_release.artifacts.blob_files import sync_directory, write_all
 from reef_release.artifacts.own_directory import OwnDirectory
 from reef_release.domain.canonical import sha256_hex
 from reef_release.errors import SettingsError
 from reef_release.node.case import Material
 from reef_release.node.trusted import Memory
 
-__all__ = ["Served", "Vault"]
+__all__ = ["Evidence", "Served", "Vault"]
 
 _T = TypeVar("_T")
 _FORMAT = 1
@@ -43,6 +42,22 @@ class Served(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     canaries: str
     canary_difference: str
     loaded_at: str
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Two documents that contradict each other, as they came, and what leads to their keys.
+
+    `roots` are the trust roots after the anchor; `proof` is hex, from the tree of `accepted` to
+    that of `received`, empty where the service gave none.
+    """
+
+    scenario: str
+    channel: str
+    origin: str
+    roots: list[str]
+    accepted: str | None
+    received: str
+    proof: list[str]
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,26 +117,31 @@ class Vault:
 
     def keep_accepted(self, document: bytes) -> None:
         """Keep the newest accepted document: half of what would show an equivocation."""
-        self._replace("accepted.json", document)
+        self._own.replace("accepted.json", document)
 
-    def keep_evidence(self, document: bytes) -> Path | None:
-        """Keep a document that contradicts an accepted one, and that one; None if kept before."""
+    def keep_evidence(self, document: bytes, origin: str, proof: Sequence[bytes]) -> Path | None:
+        """Keep a document that contradicts an accepted one, and that one; None if kept before.
+
+        *proof* is what the service gave to show that one tree continues the other. The file
+        holds all that `evidence` needs beside the trust root.
+        """
         directory = self.directory / "evidence"
         directory.mkdir(mode=0o700, exist_ok=True)
         path = directory / f"{sha256_hex(document)}.json"
         if path.exists() or len(list(directory.iterdir())) >= _MAX_EVIDENCE_FILES:
             return None
         accepted = self.directory / "accepted.json"
-        self._replace(
-            f"evidence/{path.name}",
-            msgspec.json.encode(
-                {
-                    "accepted": accepted.read_text("utf-8") if accepted.exists() else None,
-                    "memory": self._read("memory.json", Memory),
-                    "received": document.decode("utf-8", "backslashreplace"),
-                }
-            ),
+        memory = self._read("memory.json", Memory)
+        evidence = Evidence(
+            scenario=memory.scenario if memory else "",
+            channel=memory.channel if memory else "",
+            origin=origin,
+            roots=self.successors(),
+            accepted=accepted.read_text("utf-8") if accepted.exists() else None,
+            received=document.decode("utf-8", "backslashreplace"),
+            proof=[each.hex() for each in proof],
         )
+        self._own.replace(f"evidence/{path.name}", msgspec.json.encode(evidence))
         return path
 
     def _read(self, name: str, kind: type[_T]) -> _T | None:
@@ -145,17 +165,4 @@ class Vault:
 
     def _write(self, name: str, content: object) -> None:
         raw = msgspec.Raw(msgspec.json.encode(content))
-        self._replace(name, msgspec.json.encode(_File(format=_FORMAT, content=raw)))
-
-    def _replace(self, name: str, data: bytes) -> None:
-        path = self.directory / name
-        draft = path.with_name(f".{path.name}.new")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(draft, flags, 0o600)
-        try:
-            write_all(descriptor, data, 0)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        draft.rename(path)
-        sync_directory(path.parent)
+        self._own.replace(name, msgspec.json.encode(_File(format=_FORMAT, content=raw)))

@@ -18,10 +18,12 @@ from reef_release.domain.decision import GateDecision
 from reef_release.domain.events import VerdictRecord
 from reef_release.domain.policy import Policy, parse_policy
 from reef_release.domain.suite import Suite, parse_suite
+from reef_release.domain.watch import WatchFinding
 from reef_release.errors import Refused, SignatureRejected
 from reef_release.signing import note, root, vsa, weights
 from reef_release.signing import policy as signed_policy
 from reef_release.signing.keys import PublicKey, Role
+from reef_release.signing.watch import verify_finding
 from reef_release.verifiers.registry import is_objective, verdict
 
 __all__ = ["ReplayChecks", "trust_root_of"]
@@ -65,6 +67,9 @@ class ReplayChecks(Checks):
     ) -> tuple[str, str, GateDecision]:
         verified = vsa.verify_decision(envelope, _public(keys, Role.GATE))
         return verified.digest, verified.key_id, verified.decision
+
+    def finding(self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]) -> WatchFinding:
+        return verify_finding(envelope, _public(keys, Role.GATE))
 
     def bundle(self, digest: str, release_id: str, keys: Sequence[KeyRef]) -> str:
         data = self._blobs.read_sync(digest, _BUNDLE_LIMIT_BYTES)

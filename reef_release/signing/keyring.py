@@ -18,7 +18,7 @@ from reef_release.errors import SettingsError
 from reef_release.signing.keys import Role, SigningKey, create_key, save_key, write_public
 from reef_release.signing.root import create_root
 
-__all__ = ["PRIVATE_NAME", "PUBLIC_NAME", "ROOT_NAME", "KeySet", "init_keys"]
+__all__ = ["PRIVATE_NAME", "PUBLIC_NAME", "ROOT_NAME", "KeySet", "init_keys", "new_key"]
 
 PRIVATE_NAME = "private.pem"
 PUBLIC_NAME = "public.pem"
@@ -79,6 +79,16 @@ def init_keys(
         expires=expires,
         key_ids=key_ids,
     )
+
+
+def new_key(role: Role, directory: Path) -> SigningKey:
+    """A key pair in the new *directory*, as `init_keys` makes them. Raises `SettingsError`."""
+    try:
+        return _make(directory, role)
+    except FileExistsError as error:
+        raise _occupied(directory) from error
+    except OSError as error:
+        raise _unwritable(directory, error) from error
 
 
 def _fill(draft: Path, threshold: int, root_count: int, expires: datetime) -> dict[str, str]:

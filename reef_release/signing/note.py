@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from reef_release.domain.canonical import MAX_INTEGER
 from reef_release.domain.merkle import HASH_BYTES
-from reef_release.errors import BadRequest
+from reef_release.errors import BadRequest, SettingsError, SignatureRejected
 from reef_release.signing.keys import PublicKey, Role, SigningKey, of_role, require_role
 from reef_release.signing.strict import base64_text, decode_base64, rejected
 
@@ -24,6 +24,8 @@ __all__ = [
     "Checkpoint",
     "note_key_id",
     "open_checkpoint",
+    "origin_of",
+    "parse_vkey",
     "sign_checkpoint",
     "verified_signatures",
     "vkey",
@@ -62,6 +64,31 @@ def vkey(name: str, key: PublicKey) -> str:
     public = key.ed25519_bytes()
     hash_hex = note_key_id(name, ED25519, public).hex()
     return f"{name}+{hash_hex}+{base64_text(bytes([ED25519]) + public)}"
+
+
+def parse_vkey(text: str) -> tuple[str, PublicKey]:
+    """The name and the log key in the verifier key *text*; raises `SettingsError`."""
+    name, _, rest = text.partition("+")
+    key_hash, _, key_text = rest.partition("+")
+    try:
+        raw = decode_base64(key_text, "log key", "key")
+        key = PublicKey.from_ed25519(Role.LOG, raw[1:])
+        valid = raw[0] == ED25519 and _is_name(name)
+        valid = valid and note_key_id(name, ED25519, raw[1:]).hex() == key_hash
+    except (SignatureRejected, IndexError):
+        valid = False
+    if not valid:
+        raise SettingsError(
+            f"{text[:200]!r} is not the verifier key of a log.",
+            next_step="Copy the line name+hash+key that `reef-release witness log-key` prints "
+            "where the log is.",
+        )
+    return name, key
+
+
+def origin_of(note: str) -> str:
+    """The origin that a checkpoint states, before anything is verified; may be anything."""
+    return note.partition("\n")[0]
 
 
 def sign_checkpoint(origin: str, size: int, root: bytes, key: SigningKey) -> str:

@@ -40,7 +40,15 @@ from reef_release.signing.root_document import (
 )
 from reef_release.signing.strict import rejected
 
-__all__ = ["TrustRoot", "add_signature", "create_root", "open_root"]
+__all__ = [
+    "Signatures",
+    "TrustRoot",
+    "add_signature",
+    "create_root",
+    "next_root",
+    "open_root",
+    "signatures_of",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +63,20 @@ class TrustRoot:
     threshold: int
     keys_by_role: Mapping[Role, tuple[PublicKey, ...]]
     expires_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signatures:
+    """How many root keys of one version signed, of how many that must; one key counts once."""
+
+    version: int
+    signed: int
+    threshold: int
+
+    @property
+    def missing(self) -> int:
+        """How many more must sign."""
+        return max(0, self.threshold - self.signed)
 
 
 class _Signer(Signer):
@@ -118,6 +140,67 @@ def create_root(
     for signer in signers:
         _sign(metadata, signer)
     return _text(metadata)
+
+
+def next_root(
+    text: str,
+    *,
+    add: Sequence[PublicKey] = (),
+    drop: Sequence[str] = (),
+    threshold: int | None = None,
+    expires: datetime,
+) -> str:
+    """The successor of the root *text*, which nobody has signed yet.
+
+    It lists the keys of *text* without those whose ids *drop* names, and with *add*; a key is
+    never changed. Raises `SignatureRejected` if *text* is no root, `BadRequest` for a root that
+    no reader would accept and for one that leaves a role without a key.
+    """
+    signed, keys_by_role, _ = _parse(text)
+    listed = {key.key_id for keys in keys_by_role.values() for key in keys}
+    unknown = sorted(set(drop) - listed)
+    if unknown:
+        raise _impossible(f"it lists no key {unknown[0]} that could be dropped")
+    after = {
+        role: [key for key in keys_by_role[role] if key.key_id not in drop]
+        + [key for key in add if key.role is role]
+        for role in Role
+    }
+    bare = [role for role, keys in after.items() if not keys]
+    if bare:
+        raise _impossible(f"nobody would hold the role {bare[0]}; add another key of it")
+    root_keys = after.pop(Role.ROOT)
+    return create_root(
+        version=signed.version + 1,
+        threshold=threshold or signed.threshold,
+        root_keys=root_keys,
+        role_keys=after,
+        expires=expires,
+        signers=(),
+    )
+
+
+def signatures_of(text: str, trusted: str | None = None) -> tuple[Signatures, ...]:
+    """Who has signed *text* so far: by the root before it, *trusted*, and by itself.
+
+    Raises `SignatureRejected` if one of the two is no root.
+    """
+    signed, _, metadata = _parse(text)
+    before = None if trusted is None else _parse(trusted)[2].signed
+    result = metadata.signed.get_root_verification_result(
+        before, metadata.signed_bytes, metadata.signatures
+    )
+    own = Signatures(
+        version=signed.version,
+        signed=len(result.second.signed),
+        threshold=result.second.threshold,
+    )
+    if before is None:
+        return (own,)
+    first = Signatures(
+        version=before.version, signed=len(result.first.signed), threshold=result.first.threshold
+    )
+    return first, own
 
 
 def add_signature(text: str, key: SigningKey) -> str:

@@ -54,7 +54,9 @@ def test_every_attempt_comes_to_what_it_must(demo: tuple[Path, dict[str, Any]]) 
     assert outcomes["one tensor with a NaN"] == "refused"
     assert outcomes["weights altered after their promotion"] == "not loaded by a new node"
     assert result["rows"][1]["attempt"] == "6 sessions of homework"
-    assert {row["serving"] for row in result["rows"][2:]} == {result["rows"][2]["serving"]}
+    assert outcomes["a rollback to the origin"] == "served again"
+    assert result["rows"][2]["serving"] == result["rows"][0]["serving"]
+    assert {row["serving"] for row in result["rows"][3:]} == {result["rows"][3]["serving"]}
 
 
 def test_the_export_stands_on_its_own_and_a_changed_byte_is_found(

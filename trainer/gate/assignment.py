@@ -17,12 +17,14 @@ from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.decision import TrialSummary
 from reef_release.domain.events import GLOBAL, CheckpointPublished, GateTrial, VerdictRecord, decode
 from reef_release.domain.gate import Gate
+from reef_release.domain.gating.rules import measures, protected_tasks, slot_count
 from reef_release.domain.policy import Policy
 from reef_release.domain.reasons import Reason
 from reef_release.domain.suite import Task, draw_seed, sampling_seed
 from reef_release.domain.weights import candidate_id, digests_by_path
 from reef_release.errors import Refused
 from reef_release.wire import Due, GateAssignment, ModelView, TrialRequest
+from trainer.gate.spending import share_of
 
 __all__ = ["check_due", "due_of", "known_gate", "recorded"]
 
@@ -47,12 +49,14 @@ def known_gate(client: ReefClient, assignment: GateAssignment, scenario: str) ->
         tasks=[
             Task(id=each.task_id, question=each.question, answer="") for each in assignment.tasks
         ],
+        share=assignment.share,
     )
     reasons = _opening_reasons(assignment, scenario, policy)
     reasons += _model_reasons("candidate", assignment.candidate, opened.candidate_id)
     reasons += _model_reasons("incumbent", assignment.incumbent, opened.base)
     # Each of these reads what the one before it has found in order.
     reasons = reasons or _seed_reasons(client, assignment)
+    reasons = reasons or _share_reasons(client, assignment)
     reasons = reasons or _task_reasons(assignment, gate)
     reasons = reasons or _replay(gate, assignment.trials)
     if reasons:
@@ -78,6 +82,10 @@ def check_due(gate: Gate, due: Due | None) -> None:
 def recorded(gate: Gate, posted: TrialRequest, echo: TrialSummary) -> GateTrial:
     """The trial as an entry of *gate*. Raises `Refused` when *echo* is not what was *posted*."""
     whole = posted.reply is not None and posted.reply.finish_reason == "stop"
+    error = posted.error if posted.reply is None else None if whole else "truncated"
+    tokens = None
+    if posted.reply is not None and measures(gate.part.rule):
+        tokens = len(posted.reply.token_ids)
     faults = []
     if _identity(echo) != (posted.slot, posted.side, posted.attempt, posted.task_id):
         faults.append("slot, side, attempt or task")
@@ -85,10 +93,12 @@ def recorded(gate: Gate, posted: TrialRequest, echo: TrialSummary) -> GateTrial:
         faults.append("whether there is a reply")
     if (echo.passed is None) == whole:
         faults.append("whether there is a verdict")
+    if (echo.error, echo.tokens) != (error, tokens):
+        faults.append("the error or the length of the reply")
     if faults:
         message = f"what was recorded differs from what was posted in {', '.join(faults)}"
         raise _refused(gate.opened.gate_id, [_reason("echo", message)])
-    return _trial(gate, echo)
+    return _taken(gate, echo)
 
 
 def _opening_reasons(assignment: GateAssignment, scenario: str, policy: Policy) -> list[Reason]:
@@ -122,6 +132,14 @@ def _seed_reasons(client: ReefClient, assignment: GateAssignment) -> list[Reason
     return [_reason("checkpoint", "there is no checkpoint where the gate names one")]
 
 
+def _share_reasons(client: ReefClient, assignment: GateAssignment) -> list[Reason]:
+    own = share_of(client, assignment.scenario, assignment.opened)
+    if own == assignment.share:
+        return []
+    message = f"the log gives this gate {own} of the error budget, the service {assignment.share}"
+    return [_reason("budget", message)]
+
+
 def _model_reasons(name: str, model: ModelView | None, release_id: str | None) -> list[Reason]:
     if model is None or release_id is None:
         agree = model is None and release_id is None
@@ -137,12 +155,15 @@ def _model_reasons(name: str, model: ModelView | None, release_id: str | None) -
 
 
 def _task_reasons(assignment: GateAssignment, gate: Gate) -> list[Reason]:
-    seed = bytes.fromhex(assignment.opened.seed)
-    right = [(slot, sampling_seed(seed, slot)) for slot in range(gate.part.rule.max_trials)]
+    seed, rule = bytes.fromhex(assignment.opened.seed), gate.part.rule
+    right = [(slot, sampling_seed(seed, slot)) for slot in range(slot_count(rule))]
     if [(task.slot, task.sampling_seed) for task in assignment.tasks] != right:
         return [_reason("tasks", "slots or sampling seeds do not follow from the gate's seed")]
     if len({task.task_id for task in assignment.tasks}) != len(right):
         return [_reason("tasks", "a task is drawn twice")]
+    protected = protected_tasks(rule)
+    if [task.task_id for task in assignment.tasks[: len(protected)]] != protected:
+        return [_reason("tasks", "the policy's protected tasks do not come first")]
     return []
 
 
@@ -152,11 +173,14 @@ def _replay(gate: Gate, trials: Sequence[TrialSummary]) -> list[Reason]:
         due = due_of(gate)
         if due is None or _identity(summary) != (*_place(due), gate.tasks[due.slot].id):
             return [_reason("trials", f"the trial of slot {summary.slot} was not due")]
-        gate.trials.append(_trial(gate, summary))
+        gate.trials.append(_taken(gate, summary))
     return []
 
 
-def _trial(gate: Gate, summary: TrialSummary) -> GateTrial:
+def _taken(gate: Gate, summary: TrialSummary) -> GateTrial:
+    """The trial as the next entry of *gate*, which is told the length of its reply."""
+    if summary.tokens is not None:
+        gate.tokens[len(gate.trials)] = summary.tokens
     verdict = None if summary.passed is None else VerdictRecord(passed=summary.passed, checks={})
     return GateTrial(
         gate_id=gate.opened.gate_id,
@@ -165,8 +189,7 @@ def _trial(gate: Gate, summary: TrialSummary) -> GateTrial:
         attempt=summary.attempt,
         task_id=summary.task_id,
         body=summary.body,
-        # Which error it was is not told, and no decision depends on it.
-        error="recorded" if verdict is None else None,
+        error=summary.error,
         verdict=verdict,
     )
 

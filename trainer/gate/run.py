@@ -77,30 +77,23 @@ class GateRun:
             self._log.warning("another worker's trials", count=len(self._foreign))
 
     def trials(self, before_each: Callable[[], None]) -> None:
-        """Run and post trials until the gate is decided; errors alone after foreign trials.
+        """Run and post trials until the gate is decided; none after foreign trials.
 
         Raises `Conflict` when the log has moved on without this worker, `Refused` when the
         service recorded something else, and what outages raise.
         """
-        while (due := due_of(self._gate)) is not None:
+        while not self._foreign and (due := due_of(self._gate)) is not None:
             before_each()
-            request = self._given_up(due) if self._foreign else self._trial(due)
-            check_due(self._gate, self._posted(request).due)
+            check_due(self._gate, self._posted(self._trial(due)).due)
 
     def decide(self, key: SigningKey, now: datetime) -> str:
         """Sign and post what the trials decide; returns the outcome. Raises as `trials` does.
 
-        Raises `Refused` as well when the trials are not this worker's and do not end in errors.
+        A gate with another worker's trials ends as errored, whatever those decide: nobody here
+        knows that the weights gave these replies.
         """
-        outcome = self._gate.verdict_due()
+        outcome = "errored" if self._foreign else self._gate.verdict_due()
         assert outcome is not None, "no trial is due, so the gate decides"
-        if self._foreign and outcome != "errored":
-            raise Refused(
-                f"Gate {self._gate.opened.gate_id} is decided by another worker's trials, which "
-                "this worker does not sign.",
-                next_step="Let the worker that ran them sign. If none of yours did, replace the "
-                "gate's token; a rollback of the channel makes the gate stale.",
-            )
         canary = None
         if outcome == "passed":
             canary = self._client.put_blob(self._canaries(self._engine("candidate")))
@@ -109,7 +102,11 @@ class GateRun:
         self._client.post_decision(
             self._assignment.scenario,
             decision.gate_id,
-            DecisionRequest(attestation=signed, canary=canary),
+            DecisionRequest(
+                attestation=signed,
+                canary=canary,
+                outcome="errored" if outcome == "errored" else None,
+            ),
         )
         self._log.info("gate ended", outcome=outcome, trials=len(self._gate.trials))
         _stored(lambda: self._journal.forget(self._gate.opened))
@@ -125,9 +122,6 @@ class GateRun:
         except (CannotLoad, _Crashed) as failure:
             error = self._failed(due, "crashed", failure)
         return self._request(due, reply, error)
-
-    def _given_up(self, due: Due) -> TrialRequest:
-        return self._request(due, None, "crashed")
 
     def _request(self, due: Due, reply: TrialReply | None, error: str | None) -> TrialRequest:
         return TrialRequest(

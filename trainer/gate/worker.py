@@ -25,6 +25,7 @@ from trainer.gate.assignment import known_gate
 from trainer.gate.journal import Journal
 from trainer.gate.models import Loader, MachineTrouble, ModelCache, transformers_loader
 from trainer.gate.run import GateRun
+from trainer.gate.watching import Watcher
 
 __all__ = ["DEFAULT_TRIAL_TIMEOUT_S", "GateWorker", "GateWorkerConfig"]
 
@@ -52,7 +53,7 @@ class GateWorkerConfig:
 
 
 class GateWorker:
-    """Runs gates for every scenario that its token covers."""
+    """Runs gates, and between them watches, for every scenario that its token covers."""
 
     def __init__(
         self,
@@ -72,6 +73,14 @@ class GateWorker:
         self._journal = Journal(config.models)
         self._models = ModelCache(
             client, config.models, load or transformers_loader(config.threads)
+        )
+        self._watcher = Watcher(
+            client,
+            key,
+            self._models,
+            name=config.name,
+            directory=config.models,
+            trial_timeout_s=config.trial_timeout_s,
         )
 
     def run(self, *, once: bool = False, stop: threading.Event | None = None) -> int:
@@ -104,12 +113,18 @@ class GateWorker:
         return ended
 
     def _round(self) -> tuple[int, ReefError | None]:
-        """One gate of each scenario that has one: how many ended, and the last that could not."""
+        """One gate of each scenario that has one: how many ended, and the last that could not.
+
+        Where no gate is due, what is served is tried once if its policy has it watched.
+        """
         ended, failure = 0, None
         try:
             for scenario in self._client.scenarios():
                 try:
-                    ended += self._scenario(scenario.name)
+                    gated = self._scenario(scenario.name)
+                    ended += gated
+                    if not gated and scenario.policy.get("watch"):
+                        self._watcher.step(scenario.name)
                 except ReefError as error:
                     failure = error
         except ReefError as error:

@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from reef_release.domain.gating.rules import slot_count
 from reef_release.domain.policy import parse_policy
 from reef_release.domain.suite import Suite
 from trainer.recipe import containers, memory
@@ -203,7 +204,8 @@ def _settings(report: Report, given: Given) -> None:
         template = json.loads((given.recipe / "policy.json").read_text("utf-8"))
         example = policy_with(template, b'{"id": "1", "question": "1 + 1", "answer": "2"}')
         found = parse_policy(example.encode(), lambda name: name.startswith("answer@"))
-        return f"{found.name}, {found.standard.rule.k} in a row"
+        budget = "no budget" if found.budget is None else f"a budget of {found.budget.alpha}"
+        return f"{found.name}, {slot_count(found.standard.rule)} trials, {budget}"
 
     report.look("settings of the trainer", training)
     report.look("policy", policy)

@@ -2,6 +2,7 @@
 
 from litestar.types import ControllerRouterHandler
 
+from reef_release.api.routes.approvals import approve_release
 from reef_release.api.routes.batches import BatchController, show_line
 from reef_release.api.routes.blobs import BLOB_HANDLERS
 from reef_release.api.routes.candidates import CandidateController
@@ -17,6 +18,7 @@ from reef_release.api.routes.releases import ReleaseController
 from reef_release.api.routes.scenarios import ScenarioController, create_scenario, list_scenarios
 from reef_release.api.routes.signal import SIGNAL_HANDLERS
 from reef_release.api.routes.trust import TRUST_HANDLERS
+from reef_release.api.routes.watch import WatchController
 
 __all__ = ["HANDLERS"]
 
@@ -35,6 +37,8 @@ HANDLERS: list[ControllerRouterHandler] = [
     LogController,
     ReleaseController,
     ScenarioController,
+    WatchController,
+    approve_release,
     create_scenario,
     current_document,
     list_scenarios,

@@ -29,7 +29,12 @@ from reef_release.wire import CandidateManifest, CandidatesView, CandidateView
 __all__ = ["CandidateController"]
 
 _READERS = requires(
-    TokenRole.TRAIN, TokenRole.GATE, TokenRole.SIGN, TokenRole.AUDIT, TokenRole.OPERATE
+    TokenRole.APPROVE,
+    TokenRole.AUDIT,
+    TokenRole.GATE,
+    TokenRole.OPERATE,
+    TokenRole.SIGN,
+    TokenRole.TRAIN,
 )
 _ADMISSION_WAIT_S = 60.0
 _MAX_FILES = 1000

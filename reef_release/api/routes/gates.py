@@ -19,14 +19,14 @@ from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
 from reef_release.api.access import commands
 from reef_release.api.batches import renew_batch
-from reef_release.api.leases import Lease
 from reef_release.api.problems import WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.trials import record_trial
 from reef_release.api.views import due_view, model_view, task_views
 from reef_release.domain import events as ev
-from reef_release.domain.decision import summary_of
+from reef_release.domain.decision import summaries_of, summary_of
 from reef_release.domain.gate import Gate
+from reef_release.domain.gating.rules import measures
 from reef_release.domain.rule import gate_opening_reasons
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.domain.suite import draw_seed
@@ -82,9 +82,9 @@ class GateController(Controller):
                     gate = found.open_gate(channel)  # another worker was first
             if gate is None:
                 continue
-            lease = service.leases.take(f"{scenario}/{gate.opened.gate_id}", data.worker)
-            if lease is not None:
-                return Response(_assignment(service, found, gate, lease))
+            lease_id = await service.claims.take(request.user.name, found, gate, data.worker)
+            if lease_id is not None:
+                return Response(_assignment(service, found, gate, lease_id))
         return Response(None, status_code=HTTP_204_NO_CONTENT)
 
     @post("/{gate_id:str}/trials", summary="Post one raw reply", responses=WRITE_PROBLEMS)
@@ -103,7 +103,12 @@ class GateController(Controller):
         found = service.scenario(scenario)
         gate = _gate(found, gate_id)
         appended, trial = await record_trial(service, request.user.name, found, gate, data)
-        return TrialView(position=appended.position, trial=summary_of(trial), due=due_view(gate))
+        tokens = None
+        if data.reply is not None and measures(gate.part.rule):
+            tokens = len(data.reply.token_ids)
+        return TrialView(
+            position=appended.position, trial=summary_of(trial, tokens), due=due_view(gate)
+        )
 
     @post("/{gate_id:str}/decision", summary="Post the signed decision", responses=WRITE_PROBLEMS)
     async def post_decision(
@@ -114,9 +119,12 @@ class GateController(Controller):
         data: JSONBody[DecisionRequest],
         service: NamedDependency[Service],
     ) -> DecisionView:
-        """The worker's own decision from the same trials, signed with its gate key."""
+        """The worker's own decision from the same trials, signed with its gate key.
+
+        A worker ends a gate as errored that it cannot stand for, whatever its trials say.
+        """
         gate = _gate(service.scenario(scenario), gate_id)
-        outcome = gate.verdict_due()
+        outcome = data.outcome or gate.verdict_due()
         if gate.outcome is not None or outcome is None:
             raise Conflict(
                 f"Gate {gate_id} "
@@ -141,7 +149,6 @@ class GateController(Controller):
                 canary=data.canary,
             ),
         )
-        service.leases.release(f"{scenario}/{gate_id}")
         return DecisionView(position=appended.position, outcome=outcome)
 
 
@@ -159,7 +166,10 @@ async def renew_lease(
     """Extend the lease on a gate, a turn or a batch before it expires."""
     trains = request.user.role == TokenRole.TRAIN
     if not (trains and await renew_batch(service, request.user, lease_id)):
-        service.leases.renew(lease_id)
+        user = request.user
+        gates = user.role == TokenRole.GATE
+        if not (gates and await service.claims.renew(user.name, lease_id, user.scenario)):
+            service.leases.renew(lease_id)
     return LeaseView(lease_id=lease_id, expires_at=_expiry(service))
 
 
@@ -225,17 +235,18 @@ def _free_gate_id(state: State, scenario: Scenario, candidate: Candidate) -> str
     raise AssertionError("counting does not end")
 
 
-def _assignment(service: Service, scenario: Scenario, gate: Gate, lease: Lease) -> GateAssignment:
+def _assignment(service: Service, scenario: Scenario, gate: Gate, lease_id: str) -> GateAssignment:
     base = gate.opened.base
     return GateAssignment(
         scenario=scenario.name,
-        lease_id=lease.lease_id,
+        lease_id=lease_id,
         lease_s=service.leases.duration_s,
         opened=gate.opened,
         policy=msgspec.to_builtins(gate.policy),
         candidate=model_view(scenario, gate.opened.candidate_id),
         incumbent=None if base is None else model_view(scenario, base),
         tasks=task_views(gate),
-        trials=[summary_of(trial) for trial in gate.trials],
+        trials=summaries_of(gate),
         due=due_view(gate),
+        share=gate.share,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from litestar import Response, get
@@ -11,10 +12,12 @@ from litestar.status_codes import HTTP_503_SERVICE_UNAVAILABLE
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from reef_release.api.expiry import expiry_gauges
 from reef_release.api.problems import PUBLIC
 from reef_release.api.proxy.health import spool_gauges
 from reef_release.api.service import Service
 from reef_release.api.signal_metrics import signal_gauges
+from reef_release.api.watch_metrics import watch_gauges
 from reef_release.domain.state import State
 from reef_release.errors import ReefError
 
@@ -96,6 +99,11 @@ class _StateCollector:
             "Position of the pointer event of each channel",
             labels=["scenario", "channel", "release_id"],
         )
+        budget = GaugeMetricFamily(
+            "reef_error_budget",
+            "The error budget: what gates spent of it, what is left, and the next gate's level",
+            labels=["scenario", "what"],
+        )
         held = GaugeMetricFamily("reef_held", "1 while promotions are held", labels=["scenario"])
         serial = GaugeMetricFamily(
             "reef_document_serial",
@@ -104,6 +112,13 @@ class _StateCollector:
         )
         for name, scenario in state.scenarios.items():
             held.add_metric([name], float(scenario.held_reason is not None))
+            in_force = scenario.policy.policy.budget
+            if in_force is not None:
+                share = scenario.ledger.share(in_force)
+                left = max(in_force.total - scenario.ledger.spent, Fraction(0))
+                budget.add_metric([name, "spent"], float(scenario.ledger.spent))
+                budget.add_metric([name, "left"], float(left))
+                budget.add_metric([name, "next_level"], float(Fraction(share.level)))
             _count(candidates, name, [each.status for each in scenario.candidates.values()])
             _count(gates, name, [each.outcome or "open" for each in scenario.gates.values()])
             for channel, history in scenario.pointers.items():
@@ -120,6 +135,10 @@ class _StateCollector:
             issued = datetime.fromisoformat(current.issued_at)
             expiry.add_metric([name, channel], issued.timestamp() + lifetime_s)
         gauges = [position, broken, violations, candidates, gates, pointer, held, serial, expiry]
+        gauges.append(budget)
+        settings = self._service.settings
+        gauges += expiry_gauges(state, settings.document_lifetime_s, settings.document_warning_s)
+        gauges += watch_gauges(state)
         gauges += signal_gauges(state, self._service.signal)
         return gauges + spool_gauges(self._service.spool)
 

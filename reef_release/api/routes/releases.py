@@ -10,6 +10,7 @@ from litestar.params import FromPath, RawBody
 from litestar.response import Stream
 
 from reef_release.api.access import commands, requires
+from reef_release.api.given import passed_gate
 from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.ranges import stream_blob
 from reef_release.api.request_bodies import described_body
@@ -17,9 +18,8 @@ from reef_release.api.service import Service
 from reef_release.api.views import release_view
 from reef_release.domain import events as ev
 from reef_release.domain.canonical import canonical_json
-from reef_release.domain.gate import Gate
 from reef_release.domain.state import Release, Scenario
-from reef_release.errors import Conflict, Forbidden, NotFound, PayloadTooLarge
+from reef_release.errors import Forbidden, NotFound, PayloadTooLarge
 from reef_release.signing.keys import PublicKey, Role
 from reef_release.signing.weights import verify_bundle
 from reef_release.tokens import Principal, TokenRole
@@ -103,7 +103,7 @@ class ReleaseController(Controller):
         """The signer's bundle for a candidate whose gate passed; the promotion follows."""
         if len(body) > _BUNDLE_LIMIT_BYTES:
             raise PayloadTooLarge("A bundle has at most 4 MiB.")
-        gate = _passed_gate(service.scenario(scenario), release_id)
+        gate = passed_gate(service.scenario(scenario), release_id)
         keys = [
             PublicKey(Role.RELEASE, key.public_key) for key in service.state.active_keys("release")
         ]
@@ -133,7 +133,7 @@ class ReleaseController(Controller):
         service: NamedDependency[Service],
     ) -> bytes:
         """The signed SLSA verification summary of the gate that passed."""
-        gate = _passed_gate(service.scenario(scenario), release_id)
+        gate = passed_gate(service.scenario(scenario), release_id)
         return canonical_json(gate.attestation)
 
     @get(
@@ -168,16 +168,3 @@ def _release(scenario: Scenario, release_id: str) -> Release:
             next_step="A candidate becomes a release when its gate passed and it was signed.",
         )
     return release
-
-
-def _passed_gate(scenario: Scenario, release_id: str) -> Gate:
-    candidate = scenario.candidates.get(release_id)
-    if candidate is None:
-        raise NotFound(f"There is no candidate {release_id!r} in {scenario.name!r}.")
-    for gate_id in reversed(candidate.gates):
-        if scenario.gates[gate_id].outcome == "passed":
-            return scenario.gates[gate_id]
-    raise Conflict(
-        f"No gate of candidate {release_id} has passed.",
-        next_step="Only weights whose gate passed are signed.",
-    )

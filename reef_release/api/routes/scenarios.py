@@ -10,12 +10,13 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from reef_release.api.access import commands, require_scenario, requires
+from reef_release.api.given import given_reason
 from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.processes import read_schema
 from reef_release.api.service import Service
 from reef_release.api.views import scenario_view
 from reef_release.domain import events as ev
-from reef_release.errors import BadRequest, Refused
+from reef_release.errors import Refused
 from reef_release.signing.keys import PublicKey, Role
 from reef_release.signing.policy import verify_policy
 from reef_release.tokens import Principal, TokenRole
@@ -118,7 +119,7 @@ class ScenarioController(Controller):
             ev.PolicyChanged(
                 policy_digest=_policy_digest(service, data.policy),
                 policy=data.policy,
-                reason=_given(data.reason),
+                reason=given_reason(data.reason),
             ),
         )
 
@@ -141,7 +142,7 @@ class ScenarioController(Controller):
             request,
             scenario,
             ev.ReleaseRolledBack(
-                release_id=data.release_id, channel=data.channel, reason=_given(data.reason)
+                release_id=data.release_id, channel=data.channel, reason=given_reason(data.reason)
             ),
         )
 
@@ -155,7 +156,7 @@ class ScenarioController(Controller):
     ) -> WrittenView:
         """Until resumed; rollback stays possible."""
         return await _append(
-            service, request, scenario, ev.ScenarioHeld(reason=_given(data.reason))
+            service, request, scenario, ev.ScenarioHeld(reason=given_reason(data.reason))
         )
 
     @post("/resume", guards=[_OPERATOR], summary="Allow promotions again", responses=WRITE_PROBLEMS)
@@ -168,7 +169,7 @@ class ScenarioController(Controller):
     ) -> WrittenView:
         """End a hold."""
         return await _append(
-            service, request, scenario, ev.ScenarioResumed(reason=_given(data.reason))
+            service, request, scenario, ev.ScenarioResumed(reason=given_reason(data.reason))
         )
 
     @post(
@@ -190,7 +191,7 @@ class ScenarioController(Controller):
             service,
             request,
             scenario,
-            ev.ReleaseRevoked(release_id=release_id, reason=_given(data.reason)),
+            ev.ReleaseRevoked(release_id=release_id, reason=given_reason(data.reason)),
         )
 
     @post(
@@ -212,7 +213,7 @@ class ScenarioController(Controller):
             service,
             request,
             scenario,
-            ev.CandidateRevoked(candidate_id=candidate_id, reason=_given(data.reason)),
+            ev.CandidateRevoked(candidate_id=candidate_id, reason=given_reason(data.reason)),
         )
 
     @post(
@@ -238,7 +239,7 @@ class ScenarioController(Controller):
             service,
             request,
             scenario,
-            ev.BatchRestored(batch_id=batch_id, reason=_given(data.reason)),
+            ev.BatchRestored(batch_id=batch_id, reason=given_reason(data.reason)),
         )
 
 
@@ -248,12 +249,3 @@ async def _append(
     service.scenario(scenario)
     appended, event_id = await service.commands.append(request.user.name, scenario, data)
     return WrittenView(position=appended.position, event_id=event_id)
-
-
-def _given(reason: str) -> str:
-    if not reason.strip() or len(reason) > 2000:
-        raise BadRequest(
-            "The reason is empty or longer than 2,000 characters.",
-            next_step="Say in a sentence why; the audit shows it.",
-        )
-    return reason.strip()

@@ -185,6 +185,9 @@ class Story:
             "max_attempts": 2,
             "suite_max_gates": 1000,
             "allowed_changes": [],
+            "budget": None,
+            "approvals": 0,
+            "watch": None,
             **changes,
         }
 
@@ -343,7 +346,11 @@ class Story:
         decision = msgspec.structs.replace(decision, **changes)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         signed = sign_decision(decision, now, key or self.site.key(Role.GATE))
-        return wire.DecisionRequest(attestation=signed, canary=decision.canary)
+        return wire.DecisionRequest(
+            attestation=signed,
+            canary=decision.canary,
+            outcome="errored" if outcome == "errored" else None,
+        )
 
     async def decide(self, gate: Gate, **options: Any) -> str:
         """Sign and post the decision; the outcome. Raises `Problem`."""
@@ -465,6 +472,7 @@ def known_gate(assignment: wire.GateAssignment) -> Gate:
             Task(id=task.task_id, question=task.question, answer="") for task in assignment.tasks
         ],
         trials=[_trial_of(assignment, trial) for trial in assignment.trials],
+        share=assignment.share,
     )
 
 
@@ -477,7 +485,7 @@ def _trial_of(assignment: wire.GateAssignment, summary: Any) -> GateTrial:
         attempt=summary.attempt,
         task_id=summary.task_id,
         body=summary.body,
-        error="recorded" if verdict is None else None,
+        error=summary.error,
         verdict=verdict,
     )
 

@@ -15,13 +15,13 @@ from tests.integration.api.story import Problem, Story, model_files
 
 pytestmark = pytest.mark.anyio
 
-ALL = "ingest judge train gate sign serve audit operate"
+ALL = "ingest judge train gate sign serve audit approve operate"
 LOG = "audit gate operate serve"
 PROOF = f"{LOG} train"
 BLOB = "audit gate operate serve sign train"
 TRAINING = "train audit operate"
 SESSION = "audit ingest judge operate"
-CANDIDATE = "audit gate operate sign train"
+CANDIDATE = "approve audit gate operate sign train"
 PUBLIC = ""
 SCENARIO = "/reef/scenarios/{scenario:str}"
 S = "/reef/scenarios/homework"
@@ -43,6 +43,11 @@ ROUTES = [
     Route("/metrics", "GET", "/metrics", PUBLIC),
     Route("/reef/trust/root", "GET", "/reef/trust/root", PUBLIC),
     Route("/reef/trust/root/{version:int}", "GET", "/reef/trust/root/1", PUBLIC),
+    Route("/reef/trust/root", "PUT", "/reef/trust/root", "operate"),
+    Route("/reef/trust/keys", "GET", "/reef/trust/keys", ALL),
+    Route(
+        "/reef/trust/keys/{key_id:str}/revoke", "POST", "/reef/trust/keys/none/revoke", "operate"
+    ),
     Route("/reef/scenarios", "GET", "/reef/scenarios", ALL),
     Route("/reef/scenarios", "POST", "/reef/scenarios", "operate"),
     Route("/reef/scenarios/{scenario:str}", "GET", S, ALL),
@@ -124,6 +129,15 @@ ROUTES = [
         f"{S}/releases/none/revoke",
         "operate",
     ),
+    Route(
+        f"{SCENARIO}/releases/{{release_id:str}}/approve",
+        "POST",
+        f"{S}/releases/none/approve",
+        "approve operate",
+    ),
+    Route(f"{SCENARIO}/watch/claim", "POST", f"{S}/watch/claim", "gate"),
+    Route(f"{SCENARIO}/watch/trials", "POST", f"{S}/watch/trials", "gate"),
+    Route(f"{SCENARIO}/watch/finding", "POST", f"{S}/watch/finding", "gate"),
     Route("/reef/nodes/{node_id:str}/reports", "POST", "/reef/nodes/n1/reports", "serve"),
     Route(f"{SCENARIO}/interactions", "POST", f"{S}/interactions", "ingest"),
     Route(f"{SCENARIO}/turns/claim", "POST", f"{S}/turns/claim", "judge"),

@@ -228,7 +228,7 @@ async def test_forged_trust_has_no_effect(story: Story, thief: Thief) -> None:
     mine = create_key(Role.GATE)
     forged: list[EventData] = [
         ev.KeyAdded(key_id=mine.key_id, role="gate", public_key=mine.public.pem, root_version=1),
-        ev.RootRotated(version=2, metadata=story.site.anchor),
+        ev.RootRotated(version=2, metadata=story.site.anchor, reason="a new year"),
         ev.CheckpointPublished(
             origin="reef-release.local/log", size=1, root="0" * 64, note="nothing"
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -74,18 +75,20 @@ async def test_a_gate_that_one_worker_holds_is_not_given_to_another(story: Story
 
 
 async def test_a_lease_that_is_not_renewed_passes_to_another_worker(story: Story) -> None:
-    now = 100.0
+    ahead = timedelta()
     assert story.service is not None
-    leases = story.service.leases
-    leases._clock = lambda: now  # a service of this process, whose clock the test turns
+    # A service of this process, whose clock the test turns.
+    story.service.claims._clock = lambda: datetime.now(UTC) + ahead
+    almost = timedelta(seconds=story.service.settings.lease_s - 10)
     await story.submit()
     first = await story.claim_soon("gate-1")
-    now += leases.duration_s - 1
+    ahead += almost
     renewed = await story.post("gate", f"/reef/leases/{first.lease_id}/renew", b"")
     assert renewed["lease_id"] == first.lease_id
-    now += leases.duration_s - 1
+    claims = [event["data"]["lease_id"] for event in await story.events(type="gate.claimed")]
+    assert claims == [first.lease_id] * 2, "the renewal is a sign of life for other services"
     assert await story.claim("gate-2") is None
-    now += 2
+    ahead += timedelta(seconds=20)
     taken = await story.claim("gate-2")
     assert taken is not None
     assert taken.opened == first.opened
@@ -118,7 +121,8 @@ async def test_a_restarted_service_goes_on_with_the_open_gate(story: Story) -> N
     first = await story.claim_soon("gate-1")
     await story.run_trials(first, "+")
     async with open_story(story.site) as restarted:
-        second = await restarted.claim("gate-2")
+        assert await restarted.claim("gate-2") is None
+        second = await restarted.claim("gate-1")
         assert second is not None
         assert second.opened == first.opened
         gate = await restarted.run_trials(second, "+")
@@ -336,6 +340,77 @@ async def test_a_gate_that_decides_nothing_is_inconclusive(story: Story) -> None
     assert await story.decide(gate) == "inconclusive"
     assert await status(story, identity) == "inconclusive"
     assert await story.serving() is None
+
+
+@pytest.mark.parametrize("marks", ["", "+", "++"])
+async def test_a_gate_worker_ends_a_gate_that_it_cannot_stand_for(story: Story, marks: str) -> None:
+    # Trials that a stolen token made up must neither decide nor keep the channel for ever.
+    identity = (await story.submit())["candidate_id"]
+    assignment = await story.claim_soon()
+    gate = await story.run_trials(assignment, marks)
+    assert await story.decide(gate, outcome="errored") == "errored"
+    assert await status(story, identity) == "errored"
+    with pytest.raises(Problem) as late:
+        await story.post_trial(assignment, wire.Due(slot=0, side="candidate", attempt=1), "+")
+    assert late.value.status == 409
+    assert "ended as errored" in late.value.body["detail"]
+
+
+# The error budget
+
+
+BETTER = {"kind": "improves", "alpha": None, "max_deficit": 3, "max_trials": 10}
+BUDGET = {
+    "procedure": "false_discovery_rate",
+    "alpha": "0.5",
+    "gamma": {"first_block": 1, "decay": 1},
+}
+
+
+async def scenario_view(story: Story) -> dict[str, Any]:
+    view: dict[str, Any] = (await story.ask("operate", "GET", story.path())).json()
+    return view
+
+
+async def budgeted(story: Story) -> None:
+    part = {"verifiers": ["answer@1"], "rule": BETTER}
+    body = {"policy": story.signed_policy(standard=part, budget=BUDGET), "reason": "a budget"}
+    assert (await story.ask("operate", "PUT", story.path("policy"), json=body)).status_code == 200
+
+
+async def test_what_is_left_of_the_budget_is_shown_and_only_better_candidates_pass(
+    story: Story,
+) -> None:
+    await story.release()
+    await budgeted(story)
+    before = (await scenario_view(story))["budget"]
+    assert (before["spent"], before["left"], before["wins"]) == ("0", "0.5", 4)
+
+    await story.submit()
+    await story.gate("+" * 10, "+" * 10)
+    after = (await scenario_view(story))["budget"]
+    assert (after["gates"], after["promotions"], after["spent"]) == (1, 0, "0.25")
+    assert (after["next_level"], after["left"]) == ("1/24", "0.25")
+    metrics = (await story.ask("operate", "GET", "/metrics")).text
+    assert 'reef_error_budget{scenario="homework",what="left"} 0.25' in metrics
+
+    better = (await story.submit())["candidate_id"]
+    gate = await story.gate("+" * 10, "-" * 10)
+    assert gate.verdict_due() == "passed"
+    await story.sign(better)
+    await story.promoted(better)
+    assert (await scenario_view(story))["budget"]["promotions"] == 1
+
+
+async def test_a_policy_that_cannot_keep_its_budget_is_refused(story: Story) -> None:
+    await story.release()
+    rule = {"kind": "consecutive_passes", "k": 3, "max_trials": 10, "max_failures": 10}
+    part = {"verifiers": ["answer@1"], "rule": rule}
+    body = {"policy": story.signed_policy(standard=part, budget=BUDGET), "reason": "a budget"}
+    answer = await story.ask("operate", "PUT", story.path("policy"), json=body)
+    assert answer.status_code == 422
+    told = {reason["code"]: reason["message"] for reason in answer.json()["reasons"]}
+    assert "the budget of 0.5" in told["budget-not-kept"]
 
 
 # Decisions

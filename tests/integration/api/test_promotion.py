@@ -95,6 +95,7 @@ async def test_the_events_of_a_promotion_stand_in_the_order_of_the_rule(story: S
         "candidate.submitted",
         "candidate.admitted",
         "gate.opened",
+        "gate.claimed",
         "gate.trial",
         "gate.trial",
         "gate.passed",

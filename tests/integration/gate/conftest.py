@@ -68,6 +68,9 @@ class School:
                 "max_attempts": 2,
                 "suite_max_gates": 1000,
                 "allowed_changes": [],
+                "budget": None,
+                "approvals": 0,
+                "watch": None,
             }
             schema = client.put_blob(schema_bytes(model_schema(ORIGIN)))
             signed = sign_policy(canonical_json(policy), self.site.key(Role.POLICY))

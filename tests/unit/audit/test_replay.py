@@ -338,7 +338,7 @@ def test_an_export_of_an_empty_log_is_good(
     tmp_path: Path, exported: Callable[[World], Path]
 ) -> None:
     world = World(tmp_path / "empty", started=False)
-    world.append(ev.RootRotated(version=1, metadata=world.anchor))
+    world.append(ev.RootRotated(version=1, metadata=world.anchor, reason="a new year"))
     world.add_key(world.keys[Role.LOG])
     report = replay(exported(world), world.anchor)
     assert report.good

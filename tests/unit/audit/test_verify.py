@@ -527,7 +527,9 @@ def test_an_earlier_checkpoint_by_a_log_key_that_was_replaced_since_still_counts
     world.release()
     kept = world.checkpoint_note()
     fresh = {**world.keys, Role.LOG: create_key(Role.LOG)}
-    world.append(ev.RootRotated(version=2, metadata=world.root_text(fresh, version=2)))
+    world.append(
+        ev.RootRotated(version=2, metadata=world.root_text(fresh, version=2), reason="a new year")
+    )
     world.keys = fresh
     world.add_key(fresh[Role.LOG])
     world.release()

@@ -61,7 +61,7 @@ TRIAL = ev.GateTrial(
     verdict=VERDICT,
 )
 EXAMPLES: list[tuple[EventData, str]] = [
-    (ev.RootRotated(version=1, metadata="{}"), "trust"),
+    (ev.RootRotated(version=1, metadata="{}", reason="a new year"), "trust"),
     (ev.KeyAdded(key_id=DIGEST, role="gate", public_key="PEM", root_version=1), "trust"),
     (ev.KeyRevoked(key_id=DIGEST, role="gate", reason="lost"), "trust"),
     (ev.CheckpointPublished(origin="o", size=1, root=DIGEST, note="n"), "trust/checkpoint"),
@@ -116,6 +116,28 @@ JUDGE = ev.JudgeRecord(model="tiny", prompt_digest=DIGEST, settings={"votes": "3
 PROBES: dict[str, Any] = {"judge": JUDGE, "asked": 20, "right": 15}
 TRAINING: dict[str, Any] = {"batch_id": "x", "lease_id": "l", "line": "n"}
 EXAMPLES += [
+    (ev.GateClaimed(gate_id="g", worker="w", lease_id="l", replaces=None), "claim/g"),
+    (ev.ReleaseApproved(release_id=DIGEST, gate_id="g", reason="r"), f"release/{DIGEST}"),
+    (
+        ev.WatchTrial(
+            pointer_position=7,
+            channel="stable",
+            release_id=DIGEST,
+            number=0,
+            attempt=0,
+            task_id="t",
+            body=DIGEST,
+            error=None,
+            verdict=VERDICT,
+        ),
+        "watch/7",
+    ),
+    (
+        ev.WatchFallen(
+            pointer_position=7, channel="stable", release_id=DIGEST, attestation={"a": 1}
+        ),
+        "watch/7",
+    ),
     (
         ev.InteractionRecorded(**CALL, finish_reason="stop", token_count=2, token_fault=None),
         "session/c",
@@ -280,6 +302,12 @@ def test_an_old_schema_version_is_upcast_step_by_step_when_it_is_read(
         assert event.data == ev.ScenarioHeld(reason="odd answers")
         assert event.envelope.schema_version == version
         assert bytes(event.envelope.data) == canonical_json(data)
+
+
+def test_a_root_of_the_time_before_roots_said_why_is_still_read() -> None:
+    whole = envelope(ev.RootRotated(version=1, metadata="{}", reason=""), schema_version=1)
+    body = canonical_json({**whole, "data": {"version": 1, "metadata": "{}"}})
+    assert decode(body).data == ev.RootRotated(version=1, metadata="{}", reason="")
 
 
 def test_an_upcaster_whose_result_does_not_fit_is_an_invalid_event(

@@ -41,7 +41,11 @@ def a_long_story(world: World) -> None:
     world.rollback(r1)
     world.resume()
     world.refuse(world.submit())
-    world.append(ev.RootRotated(version=2, metadata=world.root_text(world.keys, version=2)))
+    world.append(
+        ev.RootRotated(
+            version=2, metadata=world.root_text(world.keys, version=2), reason="a new year"
+        )
+    )
     world.change_policy(max_errors=1)
     world.append(
         ev.NodeRefused(node_id="n1", release_id=r1, channel=CHANNEL, reasons=[]), actor="node"

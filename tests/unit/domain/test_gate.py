@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reef_release.domain.events import GateOpened, GateTrial, VerdictRecord
-from reef_release.domain.gate import Gate, decide
-from reef_release.domain.policy import ConsecutivePasses, Generation, Policy, PolicyPart
+from reef_release.domain.gate import Gate
+from reef_release.domain.gating.machine import decide
+from reef_release.domain.gating.rules import ConsecutivePasses
+from reef_release.domain.gating.slots import Slot
+from reef_release.domain.policy import Generation, Policy, PolicyPart
 from reef_release.domain.suite import Task
 
 RULE = ConsecutivePasses(k=3, max_trials=8, max_failures=3)
@@ -19,7 +22,7 @@ SEQUENCES = st.lists(st.booleans(), max_size=12)
 
 def outcome(marks: str, rule: ConsecutivePasses = RULE) -> str | None:
     """`decide` over a story such as "++-+" (+ passed, - failed)."""
-    return decide(rule, [mark == "+" for mark in marks])
+    return decide(rule, [Slot(mark == "+") for mark in marks])
 
 
 @pytest.mark.parametrize(
@@ -62,17 +65,17 @@ def test_no_trial_is_no_pass() -> None:
 def test_whatever_follows_a_decision_leaves_it_as_it_is(
     first: list[bool], more: list[bool]
 ) -> None:
-    decided = decide(RULE, first)
+    decided = decide(RULE, map(Slot, first))
     if decided is not None:
-        assert decide(RULE, first + more) == decided
+        assert decide(RULE, map(Slot, first + more)) == decided
 
 
 @given(SEQUENCES)
 def test_turning_a_failure_into_a_pass_never_makes_a_passed_gate_fail(passed: list[bool]) -> None:
-    if decide(RULE, passed) == "passed":
+    if decide(RULE, map(Slot, passed)) == "passed":
         for index in range(len(passed)):
             better = [*passed[:index], True, *passed[index + 1 :]]
-            assert decide(RULE, better) == "passed"
+            assert decide(RULE, map(Slot, better)) == "passed"
 
 
 # --- The gate with its trials

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reef_release.domain.gate import decide
+from reef_release.domain.gating.machine import decide
+from reef_release.domain.gating.rules import ConsecutivePasses
+from reef_release.domain.gating.slots import Slot
 from reef_release.domain.odds import pass_probability
-from reef_release.domain.policy import ConsecutivePasses
 
 RATES = st.fractions(0, 1, max_denominator=12)
 
@@ -20,7 +21,7 @@ def by_counting(rule: ConsecutivePasses, p: Fraction) -> Fraction:
     """The probability by walking through all 2^max_trials sequences with `decide` itself."""
     total = Fraction(0)
     for sequence in product((True, False), repeat=rule.max_trials):
-        if decide(rule, sequence) == "passed":
+        if decide(rule, map(Slot, sequence)) == "passed":
             passes = sum(sequence)
             total += p**passes * (1 - p) ** (rule.max_trials - passes)
     return total

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from reef_release.domain.canonical import canonical_json
-from reef_release.domain.policy import MAX_TRIALS, Policy, parse_policy
+from reef_release.domain.gating.rules import MAX_TRIALS
+from reef_release.domain.policy import Policy, parse_policy
 from reef_release.errors import BadRequest, Refused
 
 KNOWN = {"answer@1": True, "answer@2": True, "style@1": False}
@@ -31,6 +32,9 @@ GOOD: dict[str, Any] = {
     "max_attempts": 2,
     "suite_max_gates": 1000,
     "allowed_changes": [],
+    "budget": None,
+    "approvals": 0,
+    "watch": None,
 }
 
 
@@ -79,7 +83,16 @@ def test_how_the_document_was_written_makes_no_difference() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["max_errors", "max_attempts", "suite_max_gates", "allowed_changes", "generation.temperature"],
+    [
+        "max_errors",
+        "max_attempts",
+        "suite_max_gates",
+        "allowed_changes",
+        "budget",
+        "approvals",
+        "watch",
+        "generation.temperature",
+    ],
 )
 def test_a_field_left_to_its_default_is_refused_since_the_digest_would_depend_on_it(
     path: str,
@@ -221,3 +234,53 @@ def test_a_float_cannot_stand_where_an_integer_belongs(path: str) -> None:
     document = canonical_json(changed(path, 3)).replace(b":3", b":3.5")
     with pytest.raises((Refused, BadRequest)):
         parse_policy(document, KNOWN.get)
+
+
+WATCH: dict[str, Any] = {
+    "verifiers": ["answer@1"],
+    "bar": "0.8",
+    "fallen": "0.5",
+    "alpha": "0.01",
+    "every_s": 60,
+    "max_trials": 500,
+    "automatic": True,
+}
+
+
+@pytest.mark.parametrize("approvals", [-1, 17])
+def test_approvals_are_a_number_of_people(approvals: int) -> None:
+    assert parse(changed("approvals", 2)).approvals == 2
+    assert codes(changed("approvals", approvals)) == [("approvals", "")]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("verifiers", ["style@1"], "no-objective-verifier"),
+        ("verifiers", ["answer@9"], "unknown-verifier"),
+        ("bar", "0.5", "watch-rates"),
+        ("bar", "1", "watch-rates"),
+        ("bar", "0.8 ", "watch-rates"),
+        ("bar", "8e-1", "watch-rates"),
+        ("fallen", "0.0", "watch-rates"),
+        ("fallen", "-0.5", "watch-rates"),
+        ("fallen", "nan", "watch-rates"),
+        ("alpha", "1.0", "watch-alpha"),
+        ("alpha", "0.0", "watch-alpha"),
+        ("every_s", 0, "watch-every"),
+        ("max_trials", 0, "watch-trials"),
+        ("max_trials", 100_001, "watch-trials"),
+        ("max_trials", 3, "watch-trials"),
+    ],
+)
+def test_a_watch_that_cannot_watch_is_refused(field: str, value: Any, code: str) -> None:
+    assert parse(changed("watch", WATCH)).watch is not None
+    wrong = changed("watch", {**WATCH, field: value})
+    assert code in [found for found, _ in codes(wrong)]
+
+
+@pytest.mark.parametrize("field", sorted(WATCH))
+def test_every_field_of_a_watch_is_spelled_out(field: str) -> None:
+    wrong = {name: value for name, value in WATCH.items() if name != field}
+    with pytest.raises(Refused, match="missing required field"):
+        parse(changed("watch", wrong))

@@ -276,7 +276,7 @@ def test_a_key_that_the_next_root_leaves_out_is_revoked_by_that_alone(world: Wor
     gate = world.passed()
     fresh = {**world.keys, Role.GATE: create_key(Role.GATE)}
     text = world.root_text(fresh, version=2)
-    world.append(ev.RootRotated(version=2, metadata=text))
+    world.append(ev.RootRotated(version=2, metadata=text, reason="a new year"))
     assert world.attack(world.promotion(gate)) == ["key-revoked"]
     stolen = world.keys[Role.GATE]
     world.keys = fresh
@@ -614,7 +614,9 @@ def test_no_gate_opens_under_a_policy_whose_key_was_revoked(world: World) -> Non
     world.revoke_key(Role.POLICY)
     assert world.attack(world.opening(candidate)) == ["key-revoked"]
     fresh = {**world.keys, Role.POLICY: create_key(Role.POLICY)}
-    world.append(ev.RootRotated(version=2, metadata=world.root_text(fresh, version=2)))
+    world.append(
+        ev.RootRotated(version=2, metadata=world.root_text(fresh, version=2), reason="a new year")
+    )
     world.keys = fresh
     world.add_key(fresh[Role.POLICY])
     assert world.attack(world.opening(candidate)) == ["key-revoked"]
@@ -861,12 +863,28 @@ def test_a_decision_by_a_revoked_gate_key_is_refused(world: World) -> None:
     assert world.attack(world.decision(gate)) == ["signature-rejected", "no-trusted-key"]
 
 
-@pytest.mark.parametrize("outcome", ["failed", "inconclusive", "errored"])
+@pytest.mark.parametrize("outcome", ["failed", "inconclusive"])
 def test_a_gate_that_passed_is_not_signed_as_something_else(world: World, outcome: str) -> None:
     gate = world.open_gate(world.admitted())
     world.run_trials(gate, "++")
     assert world.attack(world.decision(gate, outcome)) == ["outcome"]
     world.decide(gate)
+
+
+@pytest.mark.parametrize("marks", ["", "+", "++", "---"])
+def test_a_gate_worker_ends_an_open_gate_as_errored_whatever_its_trials_say(
+    world: World, marks: str
+) -> None:
+    candidate = world.admitted()
+    gate = world.open_gate(candidate)
+    world.run_trials(gate, marks)
+    unsigned = world.decision(gate, "errored", key=create_key(Role.GATE))
+    assert "no-trusted-key" in world.attack(unsigned)
+    world.append(world.decision(gate, "errored"))
+    assert world.gate_of(gate).outcome == "errored"
+    again = world.gate(candidate)
+    assert world.gate_of(again).opened.seed == world.gate_of(gate).opened.seed
+    assert world.gate_of(again).outcome == "passed"
 
 
 @pytest.mark.parametrize("marks", ["", "+", "-", "+-", "---", "eee"])
@@ -1096,23 +1114,29 @@ def test_a_promoted_release_is_not_signed_again(world: World) -> None:
 def test_a_first_root_that_is_not_the_anchor_is_refused(tmp_path: Path) -> None:
     world = World(tmp_path / "mine", started=False)
     stranger = World(tmp_path / "theirs", started=False)
-    forged = ev.RootRotated(version=1, metadata=stranger.anchor)
+    forged = ev.RootRotated(version=1, metadata=stranger.anchor, reason="a new year")
     assert world.attack(forged) == ["signature-rejected"]
-    world.append(ev.RootRotated(version=1, metadata=world.anchor))
+    world.append(ev.RootRotated(version=1, metadata=world.anchor, reason="a new year"))
 
 
 def test_a_root_that_skips_a_version_or_is_signed_by_new_keys_only_is_refused(
     world: World,
 ) -> None:
     skipped = world.root_text(world.keys, version=3)
-    assert "root-version" in world.attack(ev.RootRotated(version=3, metadata=skipped))
+    assert "root-version" in world.attack(
+        ev.RootRotated(version=3, metadata=skipped, reason="a new year")
+    )
     old = world.root_keys
     world.root_keys = [create_key(Role.ROOT) for _ in range(3)]
     usurped = world.root_text(world.keys, version=2)
-    assert "root-threshold" in world.attack(ev.RootRotated(version=2, metadata=usurped))
+    assert "root-threshold" in world.attack(
+        ev.RootRotated(version=2, metadata=usurped, reason="a new year")
+    )
     both = world.root_text(world.keys, version=2, signers=[*world.root_keys, *old])
-    assert world.attack(ev.RootRotated(version=1, metadata=both)) == ["root-version"]
-    world.append(ev.RootRotated(version=2, metadata=both))
+    assert world.attack(ev.RootRotated(version=1, metadata=both, reason="a new year")) == [
+        "root-version"
+    ]
+    world.append(ev.RootRotated(version=2, metadata=both, reason="a new year"))
 
 
 def test_a_key_counts_only_under_the_role_that_the_root_gives_it(world: World) -> None:
@@ -1128,7 +1152,7 @@ def test_a_key_counts_only_under_the_role_that_the_root_gives_it(world: World) -
     assert world.attack(added(stranger, "gate", root_version=2)) == ["root-version"]
     assert world.attack(added(listed, "gate")) == ["known-key"]
     text = world.root_text({**world.keys, Role.GATE: stranger}, version=2)
-    world.append(ev.RootRotated(version=2, metadata=text))
+    world.append(ev.RootRotated(version=2, metadata=text, reason="a new year"))
     assert world.attack(added(stranger, "policy", root_version=2)) == ["untrusted-key"]
     assert world.attack(added(listed, "gate", root_version=2)) == ["known-key"]
     world.append(added(stranger, "gate", root_version=2))

@@ -50,7 +50,8 @@ def test_a_promoted_release_may_be_served_and_the_grounds_say_why(service: FakeS
     assert grounds.release_id == service.world.serving
     assert [file.path for file in grounds.files] == ["config.json", "model.safetensors"]
     assert grounds.canary_prompts == ("What is 2 + 2?",)
-    assert len(grounds.findings) == 7
+    assert len(grounds.findings) == 8
+    assert "candidate ++ (+ passed" in str(grounds.findings)
 
 
 def test_every_kind_of_pointer_event_has_its_grounds(service: FakeService) -> None:
@@ -266,6 +267,8 @@ def through_forged_gate(service: FakeService, opening: ev.GateOpened) -> list[st
         checkpoint_position=opening.checkpoint_position,
         seed=opening.seed,
         odds=[],
+        evidence=[],
+        budget=None,
         trial_count=0,
         trials_digest="00" * 32,
         canary=canary,
@@ -486,7 +489,7 @@ def test_a_key_that_a_new_root_no_longer_lists_lets_nothing_through(service: Fak
     gate_id = world.passed()
     keys = {**world.keys, Role.GATE: create_key(Role.GATE)}
     text = world.root_text(keys, version=2)
-    world.append(ev.RootRotated(version=2, metadata=text))
+    world.append(ev.RootRotated(version=2, metadata=text, reason="a new year"))
     position = world.append_raw(world.promotion(gate_id))
     candidate = world.gate_of(gate_id).opened.candidate_id
     world.checkpoint()
@@ -504,7 +507,11 @@ def test_a_key_that_a_new_root_no_longer_lists_lets_nothing_through(service: Fak
 
 def test_a_root_in_the_log_that_the_chain_lacks_is_refused(service: FakeService) -> None:
     world = service.world
-    world.append(ev.RootRotated(version=2, metadata=world.root_text(world.keys, version=2)))
+    world.append(
+        ev.RootRotated(
+            version=2, metadata=world.root_text(world.keys, version=2), reason="a new year"
+        )
+    )
     world.checkpoint()
     assert refused(service, service.signed(root_version=1)) == ["other-root"]
 
@@ -792,3 +799,20 @@ def test_a_document_that_serves_nothing_gives_no_grounds(service: FakeService) -
             is_objective,
         )
     assert codes(caught.value) == ["nothing-served"]
+
+
+def test_no_trial_of_the_gate_can_be_left_out(service: FakeService) -> None:
+    trusted = trusted_in(service.world)
+    opened = trusted.open_document(service.signed(), service.world.time())
+    material = gather(service.client(), opened.document, opened.checkpoint.size)
+
+    def verify(trials: list[Leaf]) -> None:
+        shown = msgspec.structs.replace(material, trials=trials)
+        rules.verify(shown, opened.document, opened.checkpoint, trusted.chain, is_objective)
+
+    verify(material.trials)
+    first, second = material.trials
+    for trials in ([], [first], [second], [second, first], [first, first], [first, second, second]):
+        with pytest.raises(Refused) as caught:
+            verify(trials)
+        assert codes(caught.value) == ["hidden-event"]

@@ -289,7 +289,7 @@ def test_a_node_follows_a_rotated_root_and_remembers_it(host: Host) -> None:
     stays(node, host, world.serving)
     host.service.document = None
     second = world.root_text(keys, version=2)
-    world.append(ev.RootRotated(version=2, metadata=second))
+    world.append(ev.RootRotated(version=2, metadata=second, reason="a new year"))
     world.keys[Role.POINTER] = pointer
     world.add_key(pointer)
     world.checkpoint()

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from reef_release.domain.decision import GateDecision
+from reef_release.domain.decision import Evidence, GateDecision
+from reef_release.domain.gating.budget import BudgetShare
 from reef_release.signing.current import CurrentDocument
 from reef_release.signing.keys import PublicKey, Role, SigningKey, create_key
 
@@ -53,7 +54,11 @@ def decision() -> GateDecision:
         verifiers=["answer@1", "work_steps@1"],
         checkpoint_position=12,
         seed="23" * 32,
-        odds=[("0.5", "0.125000")],
+        odds=[],
+        evidence=[
+            Evidence(rule="improves", level="1/960", best=14, middle=0, worst=0, e_value="2183.93")
+        ],
+        budget=BudgetShare(number=2, promotions=0, spent="1/960", share="1/960", level="1/960"),
         trial_count=6,
         trials_digest="45" * 32,
         canary="67" * 32,

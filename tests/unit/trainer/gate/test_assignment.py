@@ -111,6 +111,8 @@ def _trial_out_of_turn(answer: Answer) -> None:
             "task_id": answer["tasks"][1]["task_id"],
             "body": "0" * 64,
             "passed": True,
+            "error": None,
+            "tokens": None,
         }
     )
 
@@ -122,6 +124,16 @@ def _trial_of_another_task(answer: Answer) -> None:
 
 def _other_due(answer: Answer) -> None:
     answer["due"]["slot"] = 1
+
+
+def _wider_share(answer: Answer) -> None:
+    answer["share"] = {
+        "number": 1,
+        "promotions": 0,
+        "spent": "0",
+        "share": "1/2",
+        "level": "1/2",
+    }
 
 
 def _nothing_due(answer: Answer) -> None:
@@ -150,6 +162,7 @@ ASSIGNMENTS: list[tuple[Callable[[Answer], None], list[str]]] = [
     (_trial_of_another_task, ["trials"]),
     (_other_due, ["due"]),
     (_nothing_due, ["due"]),
+    (_wider_share, ["budget"]),
 ]
 
 

@@ -1,0 +1,228 @@
+"""The watch over HTTP: a gate worker tries what is served, one trial at a time, and signs a fall.
+
+As at a gate, the worker chooses nothing: release, task and sampling seed follow from the log, the
+verdict is computed here, and a finding is accepted only if it equals what the log says.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from litestar import Controller, Request, Response, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody
+from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
+
+from reef_release.api.access import commands
+from reef_release.api.problems import WRITE_PROBLEMS
+from reef_release.api.service import Service
+from reef_release.api.trials import check_reply
+from reef_release.api.views import model_view
+from reef_release.domain import events as ev
+from reef_release.domain.checks import TrialBody
+from reef_release.domain.state import Scenario
+from reef_release.domain.suite import Task
+from reef_release.domain.watch import SIDE, Watch
+from reef_release.domain.watch_rules import watch_of
+from reef_release.errors import BadRequest, Conflict
+from reef_release.tokens import Principal, TokenRole
+from reef_release.wire import (
+    ClaimRequest,
+    FindingRequest,
+    TrialReply,
+    WatchAssignment,
+    WatchTrialRequest,
+    WatchTrialView,
+    WrittenView,
+)
+
+__all__ = ["WatchController"]
+
+_Request = Request[Principal, Any, Any]
+
+
+class WatchController(Controller):
+    """The watches of one scenario."""
+
+    path = "/reef/scenarios/{scenario:str}/watch"
+    guards = (commands(TokenRole.GATE),)
+
+    @post(
+        "/claim",
+        summary="Claim the next trial of what is served",
+        status_code=HTTP_200_OK,
+        responses=WRITE_PROBLEMS,
+    )
+    async def claim(
+        self,
+        scenario: FromPath[str],
+        data: JSONBody[ClaimRequest],
+        service: NamedDependency[Service],
+    ) -> Response[WatchAssignment | None]:
+        """A trial that is due, or a finding to sign; 204 when there is neither now."""
+        found = service.scenario(scenario)
+        for channel in found.pointers:
+            watch = watch_of(service.state, found, channel)
+            if watch is None or not _is_waiting(found, watch):
+                continue
+            lease = service.leases.take(f"{scenario}/watch/{watch.pointer_position}", data.worker)
+            if lease is not None:
+                return Response(_assignment(service, found, watch, lease.lease_id))
+        return Response(None, status_code=HTTP_204_NO_CONTENT)
+
+    @post("/trials", summary="Post one raw reply of what is served", responses=WRITE_PROBLEMS)
+    async def post_trial(
+        self,
+        request: _Request,
+        scenario: FromPath[str],
+        data: JSONBody[WatchTrialRequest],
+        service: NamedDependency[Service],
+    ) -> WatchTrialView:
+        """The trial that is due, as the release really answered it."""
+        found = service.scenario(scenario)
+        watch = _watch(service, found, data.channel, data.pointer_position)
+        if watch.due != (data.number, data.attempt):
+            raise Conflict(
+                f"The watch of position {data.pointer_position} waits for {watch.due}, not for "
+                "this.",
+                next_step="Claim again to see which trial is due.",
+            )
+        if not _is_waiting(found, watch):
+            raise Conflict(
+                f"The policy wants {watch.rule.every_s} s between two trials of a watch.",
+                next_step="Claim again later.",
+            )
+        trial = await _trial(service, watch, data)
+        appended, _ = await service.commands.append(request.user.name, scenario, trial)
+        progress = found.watches[watch.pointer_position].progress
+        return WatchTrialView(
+            position=appended.position,
+            passed=None if trial.verdict is None else trial.verdict.passed,
+            body=trial.body,
+            progress=progress,
+        )
+
+    @post("/finding", summary="Post the signed finding of a fall", responses=WRITE_PROBLEMS)
+    async def post_finding(
+        self,
+        request: _Request,
+        scenario: FromPath[str],
+        data: JSONBody[FindingRequest],
+        service: NamedDependency[Service],
+    ) -> WrittenView:
+        """The worker's own finding from the same trials, signed with its gate key.
+
+        The service holds the scenario by it, and rolls back if the policy says so.
+        """
+        found = service.scenario(scenario)
+        watch = _watch(service, found, data.channel, data.pointer_position)
+        appended, event_id = await service.commands.append(
+            request.user.name,
+            scenario,
+            ev.WatchFallen(
+                pointer_position=watch.pointer_position,
+                channel=watch.channel,
+                release_id=watch.release_id,
+                attestation=data.attestation,
+            ),
+        )
+        service.leases.release(f"{scenario}/watch/{watch.pointer_position}")
+        return WrittenView(position=appended.position, event_id=event_id)
+
+
+def _watch(service: Service, scenario: Scenario, channel: str, pointer_position: int) -> Watch:
+    watch = watch_of(service.state, scenario, channel)
+    if watch is None or watch.pointer_position != pointer_position:
+        raise Conflict(
+            f"Position {pointer_position} is not a pointer event of {channel!r} that is watched "
+            "now.",
+            next_step="Claim again to see what is served.",
+        )
+    return watch
+
+
+def _is_waiting(scenario: Scenario, watch: Watch) -> bool:
+    """Whether a worker has something to do now: a finding to sign, or a trial whose time came."""
+    if watch.fallen_position is not None or scenario.policy.policy.watch is None:
+        return False
+    if watch.due is None:
+        return watch.progress.state_of(watch.rule) == "fallen"
+    if not watch.last_recorded_at:
+        return True
+    waited = datetime.now(UTC) - datetime.fromisoformat(watch.last_recorded_at)
+    return waited.total_seconds() >= watch.rule.every_s
+
+
+def _task(service: Service, watch: Watch, number: int) -> Task:
+    return watch.task(number, service.live.fold.suite(watch.suite).tasks)
+
+
+def _assignment(
+    service: Service, scenario: Scenario, watch: Watch, lease_id: str
+) -> WatchAssignment:
+    due = watch.due
+    number, attempt = due or (0, 0)
+    task = None if due is None else _task(service, watch, number)
+    return WatchAssignment(
+        scenario=scenario.name,
+        lease_id=lease_id,
+        lease_s=service.leases.duration_s,
+        channel=watch.channel,
+        pointer_position=watch.pointer_position,
+        release=model_view(scenario, watch.release_id),
+        rule=watch.rule,
+        generation=watch.generation,
+        policy_digest=watch.policy_digest,
+        seed=watch.seed,
+        progress=watch.progress,
+        number=None if due is None else number,
+        attempt=attempt,
+        task_id="" if task is None else task.id,
+        question="" if task is None else task.question,
+    )
+
+
+async def _trial(service: Service, watch: Watch, data: WatchTrialRequest) -> ev.WatchTrial:
+    if (data.reply is None) == (data.error is None):
+        raise BadRequest(
+            "A trial has either a reply or an error.", next_step="Send one of the two."
+        )
+    task = _task(service, watch, data.number)
+    body, error, verdict = None, data.error, None
+    if data.reply is not None:
+        check_reply(data.reply, watch.generation.max_new_tokens)
+        await service.log.check()
+        body = await service.blobs.put_body(_body(watch, data.number, task, data.reply))
+        if data.reply.finish_reason == "length":
+            error = "truncated"
+        else:
+            verdict = service.live.fold.verdict(watch.rule.verifiers, data.reply.reply, task.answer)
+    return ev.WatchTrial(
+        pointer_position=watch.pointer_position,
+        channel=watch.channel,
+        release_id=watch.release_id,
+        number=data.number,
+        attempt=data.attempt,
+        task_id=task.id,
+        body=body,
+        error=error,
+        verdict=verdict,
+    )
+
+
+def _body(watch: Watch, number: int, task: Task, reply: TrialReply) -> bytes:
+    return msgspec.json.encode(
+        TrialBody(
+            task_id=task.id,
+            side=SIDE,
+            release_id=watch.release_id,
+            sampling_seed=watch.sampling_seed(number),
+            prompt_token_ids=reply.prompt_token_ids,
+            token_ids=reply.token_ids,
+            logprobs=reply.logprobs,
+            reply=reply.reply,
+            finish_reason=reply.finish_reason,
+        )
+    )

@@ -1,0 +1,1 @@
+"""The attacks. Each module here has a tuple `ATTACKS`; adding a file adds its attacks."""

@@ -1,0 +1,288 @@
+"""The watch in the fold: what counts as a trial, what a fall is, and what answers it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from reef_release.domain import events as ev
+from reef_release.domain.events import EventData
+from reef_release.domain.watch import Watch, finding_of
+from reef_release.domain.watch_rules import answers_due, watch_of
+from reef_release.signing.keys import Role, SigningKey, create_key
+from reef_release.signing.watch import sign_finding
+from tests.world import CHANNEL, World, byte_logprobs, facts, text_tokens
+
+RULE: dict[str, Any] = {
+    "verifiers": ["answer@1"],
+    "bar": "0.8",
+    "fallen": "0.4",
+    "alpha": "0.05",
+    "every_s": 60,
+    "max_trials": 50,
+    "automatic": True,
+}
+
+
+def watch(world: World) -> Watch:
+    found = watch_of(world.state, world.scenario, CHANNEL)
+    assert found is not None
+    return found
+
+
+def trial(world: World, mark: str = "+", /, **changes: Any) -> ev.WatchTrial:
+    """The trial that is due, right (+), wrong (-) or crashed (e)."""
+    found = watch(world)
+    assert found.due is not None
+    number, attempt = found.due
+    task = found.task(number, world.fold.suite(found.suite).tasks)
+    answer = task.answer if mark == "+" else str(int(task.answer) + 1)
+    tokens = text_tokens(f"The answer is {answer}.")
+    body = {
+        "task_id": task.id,
+        "side": "served",
+        "release_id": found.release_id,
+        "sampling_seed": found.sampling_seed(number),
+        "prompt_token_ids": text_tokens(task.question),
+        "token_ids": tokens,
+        "logprobs": byte_logprobs(world.weights_of(found.release_id), tokens),
+        "reply": f"The answer is {answer}.",
+        "finish_reason": "stop",
+        **changes.pop("body_changes", {}),
+    }
+    passed = mark == "+"
+    fields: dict[str, Any] = {
+        "pointer_position": found.pointer_position,
+        "channel": CHANNEL,
+        "release_id": found.release_id,
+        "number": number,
+        "attempt": attempt,
+        "task_id": task.id,
+        "body": None if mark == "e" else world.blobs.put_body_sync(msgspec.json.encode(body)),
+        "error": "crashed" if mark == "e" else None,
+        "verdict": None
+        if mark == "e"
+        else ev.VerdictRecord(passed=passed, checks={"answer@1": passed}),
+    }
+    return ev.WatchTrial(**(fields | changes))
+
+
+def run(world: World, marks: str) -> None:
+    for mark in marks:
+        world.append(trial(world, mark), actor="gate-worker")
+
+
+def fallen(world: World, key: SigningKey | None = None, **changes: Any) -> ev.WatchFallen:
+    """What a worker posts of a release that has fallen."""
+    found = watch(world)
+    finding = msgspec.structs.replace(finding_of(world.scenario_name, found), **changes)
+    return ev.WatchFallen(
+        pointer_position=found.pointer_position,
+        channel=CHANNEL,
+        release_id=found.release_id,
+        attestation=sign_finding(finding, key or world.keys[Role.GATE]),
+    )
+
+
+def answers(world: World) -> list[EventData]:
+    return list(answers_due(world.state, world.scenario))
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> World:
+    """Two releases were promoted, under a policy that watches and rolls back by itself."""
+    world = World(tmp_path)
+    world.create_scenario(watch=RULE)
+    world.release()
+    world.release()
+    return world
+
+
+def test_a_release_that_falls_is_held_and_rolled_back_once(watched: World) -> None:
+    first, second = [pointer.release_id for pointer in watched.scenario.pointers[CHANNEL]]
+    run(watched, "++-e+----")
+    assert answers(watched) == []
+    watched.append(fallen(watched), actor="gate-worker")
+    held, back = answers(watched)
+    assert isinstance(held, ev.ScenarioHeld)
+    assert isinstance(back, ev.ReleaseRolledBack)
+    assert second[:12] in back.reason
+    assert f"position {watched.head}" in held.reason
+    watched.append(held)
+    watched.append(back)
+    assert watched.serving == first
+    assert answers(watched) == []
+    watched.resume()
+    assert answers(watched) == []
+    assert facts(watched.replayed()) == facts(watched.state)
+    assert watched.state.violations == []
+
+
+def test_what_was_rolled_back_to_is_watched_but_never_rolled_back_by_a_watch(
+    watched: World,
+) -> None:
+    """Attack: whoever forges every reply of every watch gets one step back per promotion."""
+    run(watched, "-" * needed(watched))
+    watched.append(fallen(watched))
+    for data in answers(watched):
+        watched.append(data)
+    earliest = watched.serving
+    watched.resume()
+    watched.checkpoint()
+    run(watched, "-" * needed(watched))
+    watched.append(fallen(watched))
+    assert [type(data) for data in answers(watched)] == [ev.ScenarioHeld]
+    watched.append(answers(watched)[0])
+    assert answers(watched) == []
+    assert watched.serving == earliest
+
+
+def needed(world: World) -> int:
+    """How many failures in a row call the release fallen."""
+    found, count = watch(world), 0
+    evidence = found.progress.evidence
+    while not evidence.is_enough(found.rule):
+        evidence, count = evidence.after(found.rule, False), count + 1
+    return count
+
+
+def test_an_operator_may_resume_and_the_same_fall_holds_no_more(watched: World) -> None:
+    watched.change_policy(watch={**RULE, "automatic": False})
+    served = watched.release()
+    run(watched, "-" * needed(watched))
+    watched.append(fallen(watched))
+    (held,) = answers(watched)
+    watched.append(held)
+    assert watched.serving == served
+    watched.resume()
+    assert answers(watched) == []
+    assert watched.attack(fallen(watched)) == ["watch-over"]
+
+
+def test_the_first_release_has_nothing_to_be_rolled_back_to(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario(watch=RULE)
+    origin = world.release()
+    run(world, "-" * needed(world))
+    world.append(fallen(world))
+    (held,) = answers(world)
+    assert isinstance(held, ev.ScenarioHeld)
+    world.append(held)
+    assert answers(world) == []
+    assert world.serving == origin
+
+
+def test_no_revoked_release_is_rolled_back_to(watched: World) -> None:
+    first = watched.scenario.pointers[CHANNEL][0].release_id
+    watched.revoke_release(first)
+    run(watched, "-" * needed(watched))
+    watched.append(fallen(watched))
+    assert [type(data) for data in answers(watched)] == [ev.ScenarioHeld]
+
+
+def test_a_fall_follows_from_the_trials_and_from_nothing_else(watched: World) -> None:
+    run(watched, "--")
+    assert watched.attack(fallen(watched)) == ["not-fallen"]
+    run(watched, "-" * needed(watched))
+    assert watched.attack(fallen(watched, create_key(Role.GATE))) != []
+    for changes in ({"trials": 99}, {"passed": 7}, {"digest": "0" * 64}, {"scenario": "physics"}):
+        assert watched.attack(fallen(watched, **changes)) == ["finding"]
+    genuine = fallen(watched)
+    watched.revoke_key(Role.GATE)
+    assert watched.attack(genuine) != []
+
+
+def test_sign_finding_takes_a_gate_key_alone(watched: World) -> None:
+    from reef_release.errors import SettingsError
+
+    with pytest.raises(SettingsError):
+        sign_finding(finding_of("homework", watch(watched)), watched.keys[Role.POLICY])
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"number": 1}, "trial-not-due"),
+        ({"attempt": 1}, "trial-not-due"),
+        ({"task_id": "sum-999"}, "task-not-drawn"),
+        ({"release_id": "0" * 64}, "pointer"),
+        ({"pointer_position": 3}, "pointer"),
+        ({"channel": "beta"}, "pointer"),
+        ({"error": "crashed"}, "trial-form"),
+        ({"verdict": None}, "trial-form"),
+        ({"verdict": ev.VerdictRecord(passed=False, checks={"answer@1": False})}, "verdict"),
+        ({"body": None}, "trial-form"),
+        ({"body_changes": {"side": "candidate"}}, "other-body"),
+        ({"body_changes": {"sampling_seed": 5}}, "other-body"),
+        ({"body_changes": {"release_id": "0" * 64}}, "other-body"),
+        ({"body_changes": {"finish_reason": "length"}}, "truncated"),
+        ({"body_changes": {"logprobs": [-0.5]}}, "logprobs"),
+    ],
+)
+def test_a_forged_trial_counts_for_nothing(
+    watched: World, changes: dict[str, Any], code: str
+) -> None:
+    assert watched.attack(trial(watched, "+", **changes)) == [code]
+    run(watched, "+")
+
+
+def test_a_whole_reply_is_no_error(watched: World) -> None:
+    whole = trial(watched, "-", error="truncated", verdict=None)
+    assert watched.attack(whole) == ["not-truncated"]
+
+
+def test_late_trials_are_refused(watched: World) -> None:
+    run(watched, "-")
+    late = trial(watched, "-")
+    watched.rollback(watched.scenario.pointers[CHANNEL][0].release_id)
+    assert watched.attack(late) == ["pointer"]
+
+
+def test_without_a_policy_that_asks_for_it_nothing_is_watched(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    world.release()
+    assert watch_of(world.state, world.scenario, CHANNEL) is None
+    world.change_policy(watch=RULE)
+    run(world, "+")
+    # A watch that has begun keeps its rule, whatever comes into force.
+    world.change_policy(watch={**RULE, "bar": "0.5", "fallen": "0.1"})
+    assert watch(world).rule.bar == "0.8"
+
+
+def test_a_watch_ends_with_its_trials(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario(watch={**RULE, "max_trials": 6})
+    world.release()
+    run(world, "+++++")
+    last = trial(world, "+")
+    world.append(last)
+    assert watch(world).due is None
+    assert world.attack(msgspec.structs.replace(last, number=6)) == ["watch-over"]
+
+
+def test_tasks_are_drawn_with_replacement_by_a_seed_of_the_log(watched: World) -> None:
+    found = watch(watched)
+    tasks = watched.fold.suite(found.suite).tasks
+    drawn = [found.task(number, tasks).id for number in range(60)]
+    assert len(set(drawn)) < 60
+    assert len(set(drawn)) > 10
+    checkpoint = watched.state.first_checkpoint_covering(found.pointer_position)
+    assert checkpoint is not None
+    assert checkpoint.size > found.pointer_position
+
+
+def test_watching_is_no_way_to_ship(watched: World) -> None:
+    """A candidate that failed its gate is served no sooner, whatever a watch says."""
+    first = watched.scenario.pointers[CHANNEL][0].release_id
+    failed = watched.admitted()
+    watched.gate(failed, "---")
+    run(watched, "-" * needed(watched))
+    watched.append(fallen(watched))
+    for data in answers(watched):
+        watched.append(data)
+    assert watched.serving == first
+    assert watched.attack(watched.rollback_data(failed)) == ["never-promoted"]

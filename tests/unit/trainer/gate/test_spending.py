@@ -1,0 +1,127 @@
+"""A worker counts for itself what a gate may spend, and signs at no other level."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from reef_release.errors import Refused
+from reef_release.signing.keys import Role
+from reef_release.signing.vsa import verify_decision
+from tests.gates import right, wrong
+from tests.unit.domain.gating.conftest import BETTER, BUDGET, standard
+from tests.unit.trainer.gate.conftest import Site
+from trainer.gate import spending
+
+
+@pytest.fixture
+def spent(site: Site) -> Site:
+    """A policy with a budget, of which one gate has spent, and an incumbent that is wrong."""
+    world = site.world
+    world.change_policy(standard=standard(BETTER), budget=BUDGET)
+    assert world.serving is not None
+    site.engines.scripts[world.serving] = wrong
+    site.engines.scripts[world.admitted()] = wrong
+    assert site.run() == 1
+    assert site.gate.outcome == "inconclusive"
+    return site
+
+
+def waits(site: Site) -> str:
+    candidate = site.world.admitted()
+    site.engines.scripts[candidate] = right
+    return candidate
+
+
+def test_a_decision_is_signed_at_the_level_that_the_log_gives(spent: Site) -> None:
+    waits(spent)
+    assert spent.run() == 1
+    assert spent.gate.outcome == "passed"
+    key = spent.world.keys[Role.GATE].public
+    decision = verify_decision(spent.gate.attestation, [key]).decision
+    assert decision.budget is not None
+    assert (decision.budget.number, decision.budget.level) == (2, "1/24")
+    assert decision.evidence[0].level == "1/24"
+
+
+def test_promotions_and_earlier_policies_are_counted(spent: Site) -> None:
+    world = spent.world
+    waits(spent)
+    spent.run()
+    world.sign(spent.gate.opened.gate_id)
+    world.promote(spent.gate.opened.gate_id)
+    world.checkpoint()
+    world.change_policy(standard=standard({**BETTER, "alpha": "0.25"}), budget=None)
+    world.change_policy(
+        standard=standard(BETTER), budget={**BUDGET, "gamma": {"first_block": 9, "decay": 1}}
+    )
+    assert world.serving is not None
+    spent.engines.scripts[world.serving] = wrong
+    waits(spent)
+    assert spent.run() == 1
+    assert spent.gate.share is not None
+    assert (spent.gate.share.number, spent.gate.share.promotions) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"level": "1/2"}, {"number": 1}, {"promotions": 5}, {"spent": "0"}, {"share": "1/2"}, None],
+)
+def test_another_share_than_the_logs_is_not_worked_on(
+    spent: Site, changes: dict[str, Any] | None
+) -> None:
+    def change(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        if not request.url.path.endswith("/claim") or answer.status_code != 200:
+            return answer
+        body = answer.json()
+        body["share"] = None if changes is None else body["share"] | changes
+        return httpx.Response(200, content=json.dumps(body))
+
+    waits(spent)
+    spent.service.change = change
+    with pytest.raises(Refused) as refused:
+        spent.run()
+    assert [reason.code for reason in refused.value.reasons] == ["budget"]
+    assert spent.trials() == []
+
+
+def test_long_logs_are_read_page_by_page(spent: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spending, "_PAGE", 1)
+    waits(spent)
+    assert spent.run() == 1
+    assert spent.gate.outcome == "passed"
+
+
+def test_a_gate_that_the_log_does_not_have_is_not_worked_on(spent: Site) -> None:
+    opening = spent.world.opening(spent.world.admitted())
+    with pytest.raises(Refused, match="no such gate"):
+        spending.share_of(spent.service.client(), spent.world.scenario_name, opening)
+
+
+def test_lengths_are_told_to_a_worker_that_goes_on_with_its_gate(spent: Site) -> None:
+    short = {
+        "kind": "metric",
+        "metric": "mean_reply_tokens",
+        "of": "ratio",
+        "at_least": "0.5",
+        "at_most": "1.5",
+        "min_trials": 1,
+        "max_trials": 10,
+    }
+    spent.world.change_policy(
+        standard=standard({"kind": "all_of", "rules": [short, BETTER]}), budget=BUDGET
+    )
+    waits(spent)
+
+    def stop(_release: str, _question: str) -> None:
+        if len(spent.engines.replies) == count + 5:
+            raise Refused("the machine goes down")
+
+    count = len(spent.engines.replies)
+    spent.engines.hook = stop
+    assert spent.run() >= 1
+    assert spent.gate.outcome in {"passed", "errored"}
+    assert len(spent.gate.tokens) == sum(each.body is not None for each in spent.gate.trials)
