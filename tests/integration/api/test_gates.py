@@ -343,9 +343,7 @@ async def test_a_gate_that_decides_nothing_is_inconclusive(story: Story) -> None
 
 
 @pytest.mark.parametrize("marks", ["", "+", "++"])
-async def test_a_gate_worker_ends_a_gate_that_it_cannot_stand_for(
-    story: Story, marks: str
-) -> None:
+async def test_a_gate_worker_ends_a_gate_that_it_cannot_stand_for(story: Story, marks: str) -> None:
     # Trials that a stolen token made up must neither decide nor keep the channel for ever.
     identity = (await story.submit())["candidate_id"]
     assignment = await story.claim_soon()
