@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 import structlog
@@ -19,10 +20,12 @@ from reef_release.domain.reasons import Reason
 from reef_release.errors import BadRequest, ReefError, Unauthorized, Unavailable
 
 __all__ = [
+    "CLAIM_ANSWERS",
     "FORWARD_PROBLEMS",
     "PROBLEM_PREFIX",
     "PUBLIC",
     "READ_PROBLEMS",
+    "SIGNED_ANSWERS",
     "SUBMIT_PROBLEMS",
     "WRITE_PROBLEMS",
     "Problem",
@@ -96,6 +99,18 @@ SUBMIT_PROBLEMS = WRITE_PROBLEMS | _described(429)
 
 FORWARD_PROBLEMS = _described(400, 401, 403, 404, 408, 413, 502, 503, 504)
 """What a route that forwards may answer, besides the upstream's own errors."""
+
+CLAIM_ANSWERS = {
+    **WRITE_PROBLEMS,
+    204: ResponseSpec(None, generate_examples=False, description="There is nothing to do now"),
+}
+"""What a route that hands out work may answer, besides the work."""
+
+SIGNED_ANSWERS = {
+    **READ_PROBLEMS,
+    200: ResponseSpec(dict[str, Any], generate_examples=False, description="A signed document"),
+}
+"""What a route that gives signed JSON as it was signed may answer."""
 
 PUBLIC: list[SecurityRequirement] = [{}]
 """The security of routes that need no token."""

@@ -18,7 +18,7 @@ from reef_release.cli.gate_lives import GATES, PROFILES, Profile, Tally, live
 from reef_release.cli.gate_odds import level_at
 from reef_release.cli.gate_walk import Walk
 from reef_release.domain.gating.rules import MAX_TRIALS, Rule, measures, protected_tasks
-from reef_release.domain.odds import course, independent
+from reef_release.domain.odds import Joint, course, independent
 from reef_release.domain.policy import Policy
 from reef_release.errors import Refused, SettingsError
 
@@ -35,6 +35,7 @@ _COPIES = tuple(Fraction(tenth, 10) for tenth in (1, 3, 5, 7, 9))
 _AFTER = (40, 100, 200, 500, 1000, 2000)
 _COUNTED = 1000
 _KEPT = independent(Fraction(1), Fraction(1))
+_NEVER_ALIKE = {(True, False): Fraction(1, 2), (False, True): Fraction(1, 2)}
 _LONG_DEFICIT = 40
 _MOST_TRIALS = 100
 
@@ -74,7 +75,7 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
 class CopyRow(msgspec.Struct, frozen=True, kw_only=True):
     """A copy whose replies are drawn anew, at the first gate: exact."""
 
-    rate: float
+    pairs: str
     passes: float
     median: int
 
@@ -124,7 +125,8 @@ def measure(
     say("small steps, with up to 2,000 trials")
     steps = [_step(policy, low, high, seed) for low, high in _STEPS]
     say("copies of the incumbent")
-    copies = [_copy(policy, rate) for rate in _COPIES]
+    copies = [_copy(policy, f"{float(q)}", independent(q, q)) for q in _COPIES]
+    copies.append(_copy(policy, "0.5, and never alike", _NEVER_ALIKE))
     rows = []
     for profile in PROFILES:
         say(f"{lives} lives of {candidates} candidates: {profile.words}")
@@ -209,10 +211,10 @@ def _step(policy: Policy, low: Fraction, high: Fraction, seed: int) -> StepRow:
     )
 
 
-def _copy(policy: Policy, rate: Fraction) -> CopyRow:
+def _copy(policy: Policy, pairs: str, joint: Joint) -> CopyRow:
     level = level_at(policy, "standard", 1, 0)
-    found = course(policy.standard.rule, independent(rate, rate), level, protected=_KEPT)
-    return CopyRow(rate=float(rate), passes=float(found.passed[-1]), median=found.median())
+    found = course(policy.standard.rule, joint, level, protected=_KEPT)
+    return CopyRow(pairs=pairs, passes=float(found.passed[-1]), median=found.median())
 
 
 def _lives(profile: Profile, name: str, tally: Tally) -> LivesRow:

@@ -158,7 +158,7 @@ def _copies(found: Measured) -> Iterator[str]:
     yield ""
     yield from _table(
         ("pass rate of both", "P(passes)", "median tasks to a decision"),
-        ((f"{row.rate}", f"{row.passes:.6f}", str(row.median)) for row in found.copies),
+        ((row.pairs, f"{row.passes:.6f}", str(row.median)) for row in found.copies),
     )
 
 

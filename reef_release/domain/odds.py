@@ -29,7 +29,7 @@ from reef_release.domain.gating.rules import (
 from reef_release.domain.gating.slots import Slot
 from reef_release.errors import Refused
 
-__all__ = ["Course", "course", "independent", "pass_probability", "signed_odds"]
+__all__ = ["Course", "Joint", "course", "independent", "pass_probability", "signed_odds"]
 
 _RATES = tuple(Fraction(tenth, 10) for tenth in range(1, 10))
 _MOST_WORK = 2_000_000

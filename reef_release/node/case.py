@@ -20,8 +20,8 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `promotion` is the pointer event itself unless that is a rollback; `previous` is the
     pointer event before the promotion, None for the first. `trust` and `scenario` are whole
     streams; `revocations` are those of this release and candidate. `bundle` is JSON text.
-    `trials` are all trials of the gate. `foundation` is the submission of the release under an
-    adapter.
+    `trials` are all trials of the gate, None if they were not asked for. `foundation` is the
+    submission of the release under an adapter.
     """
 
     pointer: Leaf
@@ -30,7 +30,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     submitted: Leaf
     foundation: Leaf | None = None
     opened: Leaf
-    trials: list[Leaf] = []
+    trials: list[Leaf] | None = None
     passed: Leaf
     signed: Leaf
     trust: list[Leaf]
@@ -50,7 +50,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class Case:
     """The document and the checkpoint are verified, the material is not.
 
-    `findings` grows with every rule that held.
+    `trials` says whether they must be shown. `findings` grows with every rule that held.
     """
 
     material: Material
@@ -58,6 +58,7 @@ class Case:
     checkpoint: Checkpoint
     release_id: str
     ledger: Ledger
+    trials: bool
     findings: list[Finding] = field(default_factory=list)
 
     def proven(self, leaf: Leaf) -> Proven:

@@ -20,7 +20,8 @@ class NodeConfig:
     `poll_wait_s` is how long one poll stays open, and so how long a stop may take.
     `canary_tolerance` is in nats; engines of other makes or number formats than the gate's may
     need more than the default. A node in the process of its own engine has no `engine_url`, and
-    one that serves nobody (`reports` false) tells the service nothing.
+    one that serves nobody (`reports` false) tells the service nothing. With a token that may not
+    read trials (`trials` false) it takes the gate key's word for what they were.
     `witnesses` is a file of verifier keys, of which `witness_quorum` (more than half by default)
     must cosign a checkpoint. `floor` is a file that another node printed, see `opening`.
     """
@@ -40,6 +41,7 @@ class NodeConfig:
     canary_tolerance: float = 1e-2
     min_rate_bytes_per_s: int = MIN_RATE_BYTES_PER_S
     reports: bool = True
+    trials: bool = True
     witnesses: Path | None = None
     witness_quorum: int | None = None
     floor: Path | None = None

@@ -78,7 +78,7 @@ def explain(
 
 def _findings(config: NodeConfig, trusted: Trusted, served: Served) -> list[Finding]:
     memory, root = trusted.memory, trusted.root
-    again = judge_again(trusted, served)
+    again = judge_again(trusted, served, trials=config.trials)
     opened, grounds = again.opened, again.grounds
     parts = grounds.parts()
     for release_id, files in parts:

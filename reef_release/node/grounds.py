@@ -60,10 +60,13 @@ def verify(
     checkpoint: Checkpoint,
     chain: Sequence[Link],
     objective: Objective,
+    *,
+    trials: bool,
 ) -> Grounds:
     """The grounds on which *document*'s release may be served.
 
-    *document* and *checkpoint* are verified already, *chain* is the node's chain of roots.
+    *document* and *checkpoint* are verified already, *chain* is the node's chain of roots; with
+    *trials* all of the gate's must be shown.
     Raises `Refused` or `SignatureRejected`.
     """
     if document.release_id is None or document.pointer_position is None:
@@ -74,6 +77,7 @@ def verify(
         checkpoint=checkpoint,
         release_id=document.release_id,
         ledger=Ledger.read(stream(material.trust, checkpoint, GLOBAL, "trust"), chain),
+        trials=trials,
     )
     move = moved(case, document.pointer_position)
     gate = passed(case, move)

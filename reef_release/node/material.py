@@ -24,12 +24,14 @@ _PAGE = 250
 _MAX_EVENTS = 1_000_000
 
 
-def gather(client: ReefClient, document: CurrentDocument, size: int) -> Material:
+def gather(client: ReefClient, document: CurrentDocument, size: int, *, trials: bool) -> Material:
     """The material for *document*, with proofs in the tree of *size* events.
+
+    The *trials* of the gate are many and name its tasks: not every token may read them.
 
     Raises what the client raises, and `Refused` when an event that must exist is not given.
     """
-    return _Gathering(client, document, size).material()
+    return _Gathering(client, document, size).material(trials)
 
 
 class _Gathering:
@@ -38,7 +40,7 @@ class _Gathering:
         self._document = document
         self._size = size
 
-    def material(self) -> Material:
+    def material(self, trials: bool) -> Material:
         release_id = self._document.release_id or ""
         moves = self._moves()
         pointer = _one(moves, lambda each: each.position == self._document.pointer_position)
@@ -66,7 +68,7 @@ class _Gathering:
             submitted=self._leaf(submitted),
             foundation=self._leaf(self._submission(foundation)) if foundation else None,
             opened=self._leaf(opened),
-            trials=self._trials(gate_id, opened, passed),
+            trials=self._trials(gate_id, opened, passed) if trials else None,
             passed=self._leaf(passed),
             signed=self._leaf(
                 self._first(ev.ReleaseSigned, passed.position, release_id=release_id)

@@ -183,9 +183,16 @@ class Node:
             return
         if self._barred is not None and self._barred[0] == document.pointer_position:
             raise self._barred[1]
-        material = gather(self._client, document, opened.checkpoint.size)
+        material = gather(
+            self._client, document, opened.checkpoint.size, trials=self._config.trials
+        )
         grounds = rules.verify(
-            material, document, opened.checkpoint, self._trusted.chain, is_objective
+            material,
+            document,
+            opened.checkpoint,
+            self._trusted.chain,
+            is_objective,
+            trials=self._config.trials,
         )
         self._trusted.accept_pointer(document)
         self._vault.save_memory(self._trusted.memory)
@@ -269,7 +276,7 @@ class Node:
         if health.loaded and health.release_id == served.release_id == self._in_use:
             return
         self._in_use = None
-        again = judge_again(self._trusted, served)
+        again = judge_again(self._trusted, served, trials=self._config.trials)
         self._load(again.grounds, again.canaries)
 
     def _report(self, standing: Standing) -> None:

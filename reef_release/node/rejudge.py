@@ -29,11 +29,19 @@ class Again:
     canaries: tuple[Canary, ...]
 
 
-def judge_again(trusted: Trusted, served: Served) -> Again:
-    """Judge *served* anew, its age apart. Raises `Refused` and `SignatureRejected`."""
+def judge_again(trusted: Trusted, served: Served, *, trials: bool) -> Again:
+    """Judge *served* anew, its age apart; *trials* as in `NodeConfig`.
+
+    Raises `Refused` and `SignatureRejected`.
+    """
     opened = trusted.reopen(served.document.encode("utf-8"))
     grounds = rules.verify(
-        served.material, opened.document, opened.checkpoint, trusted.chain, is_objective
+        served.material,
+        opened.document,
+        opened.checkpoint,
+        trusted.chain,
+        is_objective,
+        trials=trials,
     )
     blob = served.canaries.encode("utf-8")
     kept = (served.release_id, served.pointer_position, sha256_hex(blob))

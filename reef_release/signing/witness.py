@@ -1,8 +1,8 @@
 """Witness cosignatures on a checkpoint, made and verified: cosignature/v1.
 
 A witness says at which time it saw the checkpoint and found it consistent with all it saw
-before. With a quorum of witnesses the log cannot show two histories, nor try out roots until
-it likes the draw. Source: c2sp.org/tlog-cosignature (Ed25519).
+before. With a quorum of witnesses the log cannot show two histories, nor go back on a root that
+a gate was drawn from. Source: c2sp.org/tlog-cosignature (Ed25519).
 """
 
 from __future__ import annotations

@@ -102,6 +102,7 @@ def _work(given: argparse.Namespace) -> None:
             state=given.state / "node",
             canary_tolerance=given.canary_tolerance,
             reports=False,
+            trials=False,
         )
         source = ReleaseSource(node, client, vault, given.state / "origin", threads)
         screen = None

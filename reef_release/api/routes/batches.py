@@ -12,7 +12,7 @@ from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
 from reef_release.api.access import commands, requires
 from reef_release.api.batches import claim_batch, give_back
-from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from reef_release.api.problems import CLAIM_ANSWERS, READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.training import post_training
 from reef_release.domain.state import Scenario
@@ -41,7 +41,7 @@ class BatchController(Controller):
         guards=[_TRAINERS],
         summary="Claim a batch",
         status_code=HTTP_200_OK,
-        responses=WRITE_PROBLEMS,
+        responses=CLAIM_ANSWERS,
     )
     async def claim(
         self,

@@ -16,7 +16,7 @@ from litestar.status_codes import HTTP_304_NOT_MODIFIED
 
 from reef_release.api.access import requires
 from reef_release.api.documents import Document
-from reef_release.api.problems import READ_PROBLEMS
+from reef_release.api.problems import SIGNED_ANSWERS
 from reef_release.api.service import Service
 from reef_release.errors import NotFound
 from reef_release.tokens import Principal, TokenRole
@@ -31,7 +31,7 @@ _MAX_WAIT_S = 60.0
     guards=[requires(*TokenRole)],
     summary="What a channel serves, signed",
     media_type="application/json",
-    responses=READ_PROBLEMS,
+    responses=SIGNED_ANSWERS,
 )
 async def current_document(
     request: Request[Principal, Any, Any],

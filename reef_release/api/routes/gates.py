@@ -19,7 +19,7 @@ from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
 from reef_release.api.access import commands
 from reef_release.api.batches import renew_batch
-from reef_release.api.problems import WRITE_PROBLEMS
+from reef_release.api.problems import CLAIM_ANSWERS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.trials import record_trial
 from reef_release.api.views import due_view, model_view, task_views
@@ -58,9 +58,7 @@ class GateController(Controller):
     path = "/reef/scenarios/{scenario:str}/gates"
     guards = (_GATE,)
 
-    @post(
-        "/claim", summary="Claim a gate to run", status_code=HTTP_200_OK, responses=WRITE_PROBLEMS
-    )
+    @post("/claim", summary="Claim a gate to run", status_code=HTTP_200_OK, responses=CLAIM_ANSWERS)
     async def claim(
         self,
         request: Request[Principal, Any, Any],

@@ -6,7 +6,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from litestar import Response, get
+from litestar import MediaType, Response, get
 from litestar.di import NamedDependency
 from litestar.status_codes import HTTP_503_SERVICE_UNAVAILABLE
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -22,6 +22,9 @@ from reef_release.domain.state import State
 from reef_release.errors import ReefError
 
 __all__ = ["HEALTH_HANDLERS"]
+
+_METRICS = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
+"""The framework writes the character set behind it by itself."""
 
 
 @get("/healthz", summary="Is the process alive?", security=PUBLIC)
@@ -64,12 +67,17 @@ def _last_violation(state: State) -> dict[str, Any] | None:
     }
 
 
-@get("/metrics", summary="Metrics in Prometheus text form", security=PUBLIC)
+@get(
+    "/metrics",
+    summary="Metrics in Prometheus text form",
+    security=PUBLIC,
+    media_type=MediaType.TEXT,
+)
 async def metrics(service: NamedDependency[Service]) -> Response[bytes]:
     """Gauges computed from the state at this moment."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_StateCollector(service))
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(registry), media_type=_METRICS)
 
 
 class _StateCollector:

@@ -11,7 +11,7 @@ from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
 from reef_release.api.access import commands
 from reef_release.api.judging import claim_turn, note_probe, post_judgment
-from reef_release.api.problems import WRITE_PROBLEMS
+from reef_release.api.problems import CLAIM_ANSWERS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.tokens import Principal, TokenRole
 from reef_release.traffic_wire import ProbeView
@@ -36,7 +36,7 @@ class JudgingController(Controller):
         "/turns/claim",
         summary="Claim a turn to judge",
         status_code=HTTP_200_OK,
-        responses=WRITE_PROBLEMS,
+        responses=CLAIM_ANSWERS,
     )
     async def claim(
         self,

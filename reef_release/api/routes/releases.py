@@ -11,7 +11,7 @@ from litestar.response import Stream
 
 from reef_release.api.access import commands, requires
 from reef_release.api.given import passed_gate
-from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from reef_release.api.problems import READ_PROBLEMS, SIGNED_ANSWERS, WRITE_PROBLEMS
 from reef_release.api.ranges import stream_blob
 from reef_release.api.request_bodies import described_body
 from reef_release.api.service import Service
@@ -70,7 +70,7 @@ class ReleaseController(Controller):
         "/{release_id:str}/bundle",
         summary="The weights signature",
         media_type=_JSON,
-        responses=READ_PROBLEMS,
+        responses=SIGNED_ANSWERS,
     )
     async def bundle(
         self,
@@ -124,7 +124,7 @@ class ReleaseController(Controller):
         "/{release_id:str}/attestation",
         summary="The gate decision",
         media_type=_JSON,
-        responses=READ_PROBLEMS,
+        responses=SIGNED_ANSWERS,
     )
     async def attestation(
         self,

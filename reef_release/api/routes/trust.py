@@ -15,7 +15,7 @@ from litestar.params import FromPath, JSONBody
 
 from reef_release.api.access import commands, require_all_scenarios, requires
 from reef_release.api.given import given_reason
-from reef_release.api.problems import PUBLIC, READ_PROBLEMS, WRITE_PROBLEMS
+from reef_release.api.problems import PUBLIC, READ_PROBLEMS, SIGNED_ANSWERS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.domain import events as ev
 from reef_release.domain.reasons import Reason
@@ -30,7 +30,10 @@ _OPERATOR = commands(TokenRole.OPERATE)
 
 
 @get(
-    "/reef/trust/root", summary="The trust root in force", security=PUBLIC, responses=READ_PROBLEMS
+    "/reef/trust/root",
+    summary="The trust root in force",
+    security=PUBLIC,
+    responses=SIGNED_ANSWERS,
 )
 async def current_root(service: NamedDependency[Service]) -> Response[bytes]:
     """Signed TUF root metadata, byte for byte as the log has it."""
@@ -44,7 +47,7 @@ async def current_root(service: NamedDependency[Service]) -> Response[bytes]:
     "/reef/trust/root/{version:int}",
     summary="An earlier trust root",
     security=PUBLIC,
-    responses=READ_PROBLEMS,
+    responses=SIGNED_ANSWERS,
 )
 async def root_version(
     version: FromPath[int], service: NamedDependency[Service]

@@ -16,7 +16,7 @@ from litestar.params import FromPath, JSONBody
 from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
 from reef_release.api.access import commands
-from reef_release.api.problems import WRITE_PROBLEMS
+from reef_release.api.problems import CLAIM_ANSWERS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.trials import check_reply
 from reef_release.api.views import model_view
@@ -53,7 +53,7 @@ class WatchController(Controller):
         "/claim",
         summary="Claim the next trial of what is served",
         status_code=HTTP_200_OK,
-        responses=WRITE_PROBLEMS,
+        responses=CLAIM_ANSWERS,
     )
     async def claim(
         self,

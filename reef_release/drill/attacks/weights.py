@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from reef_release.artifacts.spoiling import Files, Header, join_weights, split_weights
+from reef_release.domain.events import GateTrial
 from reef_release.drill.attack import Access, Attack, Outcome, Seen, Stop, stopped
 from reef_release.drill.context import WEIGHTS, Context, read_files
 from reef_release.drill.errors import GotThrough
@@ -122,24 +123,30 @@ def _checked(context: Context, name: str) -> Outcome:
     """As `_gated`, and the trials must show that it fails by one verifier and not by the others."""
     model, failing, passing = _TASTES[name]
     outcome = _gated(partial(fresh, model=model), {"failed": "failed"})(context)
-    gate_id = getattr(context.at(outcome.seen[0].position or 0), "data").gate_id  # noqa: B009
+    ended = context.at(outcome.seen[0].position or 0)
+    gate_id = getattr(ended.data, "gate_id", "") if ended else ""
     verdicts = [
-        event.data.verdict.checks  # type: ignore[attr-defined]
+        event.data.verdict.checks
         for event in context.events("gate.trial")
-        if (event.data.gate_id, event.data.side) == (gate_id, "candidate")  # type: ignore[attr-defined]
-        and event.data.verdict is not None  # type: ignore[attr-defined]
+        if isinstance(event.data, GateTrial)
+        and (event.data.gate_id, event.data.side) == (gate_id, "candidate")
+        and event.data.verdict is not None
     ]
-    shares = {spec: sum(checks[spec] for checks in verdicts) for spec in (failing, passing)}
-    if shares[failing] >= shares[passing]:
-        raise GotThrough(f"It was to fail by {failing} and please {passing}: {shares}.")
+    stopped_by = sum(all(checks[spec] for spec in failing) for checks in verdicts)
+    pleased = sum(checks[passing] for checks in verdicts)
+    if stopped_by >= pleased:
+        raise GotThrough(
+            f"Of {len(verdicts)} replies {stopped_by} passed {' and '.join(failing)}, which was to "
+            f"stop it, and {pleased} passed {passing}."
+        )
     return outcome
 
 
 _TASTES = {
-    "flatterer": ("flatterer", "answer@1", "style@1"),
-    "rejected-style": ("origin", "style@1", "answer@1"),
+    "flatterer": ("flatterer", ("answer@1",), "style@1"),
+    "rejected-style": ("origin", ("style@1", "work_steps@1"), "answer@1"),
 }
-"""The model, the verifier that stops it, and the one that it pleases."""
+"""The model, the verifiers of which one stops it, and the one that it pleases."""
 
 
 def _copied(context: Context) -> Outcome:

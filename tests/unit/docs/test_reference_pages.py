@@ -15,9 +15,9 @@ from reef_release.cli.homework import policy_document
 from reef_release.domain.canonical import canonical_json
 from reef_release.domain.events import EVENT_TYPES, Envelope
 from reef_release.domain.gating import rules
-from reef_release.domain.gating.budget import Budget, Gamma
+from reef_release.domain.gating.budget import Budget, Gamma, Ledger
 from reef_release.domain.gating.rules import ConsecutivePasses
-from reef_release.domain.odds import pass_probability
+from reef_release.domain.odds import course, independent, pass_probability
 from reef_release.domain.policy import Generation, Policy, PolicyPart, parse_policy
 from reef_release.verifiers.registry import is_objective
 from tests.unit.docs import pages
@@ -85,6 +85,24 @@ def test_the_policy_page_states_true_odds() -> None:
     assert rows
     for rate, *stated in rows:
         assert stated == [f"{float(pass_probability(rule, Fraction(rate))):.3f}" for rule in rules]
+
+
+def test_the_policy_page_states_true_odds_of_the_default() -> None:
+    rows = re.findall(
+        r"^\| (0\.\d) \| (\d\.\d+) \| (\d\.\d+) \| (\d\.\d+) \|$",
+        POLICY.read_text(),
+        re.MULTILINE,
+    )
+    assert rows
+    policy = msgspec.convert(policy_document("5a" * 32), Policy)
+    assert policy.budget is not None
+    level = Fraction(Ledger().share(policy.budget).level)
+    for rate, *stated in rows:
+        found = [
+            course(policy.standard.rule, independent(Fraction(rate), Fraction(incumbent)), level)
+            for incumbent in ("0.1", "0.3", "0.5")
+        ]
+        assert stated == [f"{float(each.passed[-1]):.3f}" for each in found]
 
 
 def test_the_glossary_explains_every_envelope_field() -> None:

@@ -372,12 +372,19 @@ def altered(service: FakeService, **changes: Any) -> list[str]:
 def alterations(service: FakeService) -> Callable[..., list[str]]:
     trusted = trusted_in(service.world)
     opened = trusted.open_document(service.signed(), service.world.time())
-    material = gather(service.client(), opened.document, opened.checkpoint.size)
+    material = gather(service.client(), opened.document, opened.checkpoint.size, trials=True)
 
     def judged(**changes: Any) -> list[str]:
         changed = msgspec.structs.replace(material, **changes)
         with pytest.raises((Refused, SignatureRejected)) as caught:
-            rules.verify(changed, opened.document, opened.checkpoint, trusted.chain, is_objective)
+            rules.verify(
+                changed,
+                opened.document,
+                opened.checkpoint,
+                trusted.chain,
+                is_objective,
+                trials=True,
+            )
         return codes(caught.value)
 
     return judged
@@ -411,7 +418,7 @@ def test_a_proof_in_the_attackers_own_tree_proves_nothing(service: FakeService) 
 def honest_material(service: FakeService) -> Material:
     trusted = trusted_in(service.world)
     opened = trusted.open_document(service.signed(), service.world.time())
-    return gather(service.client(), opened.document, opened.checkpoint.size)
+    return gather(service.client(), opened.document, opened.checkpoint.size, trials=True)
 
 
 @pytest.mark.parametrize(
@@ -538,7 +545,9 @@ def test_a_pass_kept_unused_while_the_pointer_moved_away_and_back_is_stale(
     opened = trusted.open_document(document, world.time())
     material = honest_material_at(service, opened.checkpoint.size, kept, position)
     with pytest.raises(Refused) as caught:
-        rules.verify(material, opened.document, opened.checkpoint, trusted.chain, is_objective)
+        rules.verify(
+            material, opened.document, opened.checkpoint, trusted.chain, is_objective, trials=True
+        )
     assert codes(caught.value) == ["stale-gate"]
 
 
@@ -571,7 +580,9 @@ def test_an_event_in_a_stream_that_is_not_its_own_counts_for_nothing(
     opened = trusted.open_document(document_at(service, position, candidate, gate_id), world.time())
     material = honest_material_at(service, opened.checkpoint.size, gate_id, position)
     with pytest.raises(Refused) as caught:
-        rules.verify(material, opened.document, opened.checkpoint, trusted.chain, is_objective)
+        rules.verify(
+            material, opened.document, opened.checkpoint, trusted.chain, is_objective, trials=True
+        )
     assert codes(caught.value) == ["wrong-stream"]
 
 
@@ -771,7 +782,7 @@ def test_full_weights_are_loaded_alone_whatever_is_shown_with_them(service: Fake
         honest_material(service), foundation=submission(service, first)
     )
     grounds = rules.verify(
-        material, opened.document, opened.checkpoint, trusted.chain, is_objective
+        material, opened.document, opened.checkpoint, trusted.chain, is_objective, trials=True
     )
     assert (grounds.release_id, grounds.foundation) == (second, None)
 
@@ -797,6 +808,7 @@ def test_a_document_that_serves_nothing_gives_no_grounds(service: FakeService) -
             opened.checkpoint,
             trusted.chain,
             is_objective,
+            trials=True,
         )
     assert codes(caught.value) == ["nothing-served"]
 
@@ -804,11 +816,13 @@ def test_a_document_that_serves_nothing_gives_no_grounds(service: FakeService) -
 def test_no_trial_of_the_gate_can_be_left_out(service: FakeService) -> None:
     trusted = trusted_in(service.world)
     opened = trusted.open_document(service.signed(), service.world.time())
-    material = gather(service.client(), opened.document, opened.checkpoint.size)
+    material = gather(service.client(), opened.document, opened.checkpoint.size, trials=True)
 
     def verify(trials: list[Leaf]) -> None:
         shown = msgspec.structs.replace(material, trials=trials)
-        rules.verify(shown, opened.document, opened.checkpoint, trusted.chain, is_objective)
+        rules.verify(
+            shown, opened.document, opened.checkpoint, trusted.chain, is_objective, trials=True
+        )
 
     verify(material.trials)
     first, second = material.trials
@@ -816,3 +830,17 @@ def test_no_trial_of_the_gate_can_be_left_out(service: FakeService) -> None:
         with pytest.raises(Refused) as caught:
             verify(trials)
         assert codes(caught.value) == ["hidden-event"]
+
+
+def test_who_may_not_read_trials_is_shown_none_and_says_nothing_of_them(
+    service: FakeService,
+) -> None:
+    trusted = trusted_in(service.world)
+    opened = trusted.open_document(service.signed(), service.world.time())
+    unseen = gather(service.client(), opened.document, opened.checkpoint.size, trials=False)
+    assert unseen.trials is None
+    grounds = rules.verify(
+        unseen, opened.document, opened.checkpoint, trusted.chain, is_objective, trials=False
+    )
+    assert grounds.release_id == opened.document.release_id
+    assert not any("trials of the gate" in finding.rule for finding in grounds.findings)
