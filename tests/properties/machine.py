@@ -483,6 +483,13 @@ class RuleMachine(RuleBasedStateMachine):
             case ev.PolicyChanged():
                 key = self.abused(owner, Role.POLICY)
                 return world.policy_data(key, standard=_PART, bootstrap=_PART) if key else None
+            case ev.KeyAdded():
+                # A key that no root lists.
+                return self.key_data(self.make_key(list(world.keys)[which % len(world.keys)]))
+            case ev.GateOpened():
+                base = self.pools["base"][which % len(self.pools["base"])]
+                phase = "standard" if base else "bootstrap"
+                return msgspec.structs.replace(data, base=base, phase=phase)
             case ev.CheckpointPublished():
                 key = self.abused(owner, Role.LOG)
                 return world.checkpoint_data(key) if key else None
