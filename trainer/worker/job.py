@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -21,8 +22,7 @@ import structlog
 from reef_release.client import ReefClient
 from reef_release.client.lease import Heartbeat
 from reef_release.domain.canonical import sha256_hex
-from reef_release.domain.traffic.training_events import Screening, SkippedSample
-from reef_release.domain.traffic.training_rules import LARGEST_FIGURE
+from reef_release.domain.traffic.training_events import Screening
 from reef_release.errors import (
     BadRequest,
     Conflict,
@@ -38,11 +38,11 @@ from reef_release.errors import (
     UpstreamUnreachable,
 )
 from reef_release.traffic_wire import BatchAssignment
-from reef_release.training_wire import CompletedData, FailedData, StartedData, StepData
 from trainer.learning.batch import WEIGHTS, Outcome, StepRecord, Stopped, Trained
 from trainer.learning.settings import TrainingSettings, settings_text
 from trainer.learning.weights import release_id
 from trainer.worker.files import sync_tree
+from trainer.worker.report import JobReport
 from trainer.worker.state import Job, StateDirectory
 
 __all__ = ["Dropped", "Grade", "JobRun", "Train", "new_job"]
@@ -129,10 +129,8 @@ class JobRun:
         self._directory = directory
         self._job = job
         self._settings = settings
-        self._pending: list[StepRecord] = []
-        self._first_step = 0
         self._beat: Heartbeat | None = None
-        self._failure: ReefError | None = None
+        self._lost: ReefError | None = None
         self.batch = directory.batch(job.batch_id)
 
     def run(
@@ -153,31 +151,24 @@ class JobRun:
         refuses the job, and what stands against this machine or the service.
         """
         job = self._job
-        self._first_step = first_step
         if settings_text(self._settings) != job.settings:
             raise Dropped("the settings are not those that it was begun with")
+        report = JobReport(self._client, self._scenario, job, first_step)
         every_s = job.lease_s / _BEATS_PER_LEASE
         with Heartbeat(lambda: self._client.renew_lease(job.lease_id), every_s) as self._beat:
             try:
-                self._post(
-                    StartedData(
-                        batch_id=job.batch_id,
-                        line=job.line,
-                        parent=job.parent,
-                        settings=dict(job.settings),
-                        seed=job.seed,
-                    )
-                )
+                report.started()
                 outcome: Outcome | None = self._finished()
                 if outcome is None:
-                    outcome = self._made(train, weights, state, origin, sampler)
+                    outcome = self._made(report, train, weights, state, origin, sampler)
                 else:
-                    self._pending = list(outcome.steps)
+                    report.add(*outcome.steps)
                 if isinstance(outcome, Trained):
-                    return self._completed(outcome, grade)
-                return self._failed(outcome)
+                    return self._completed(report, outcome, grade)
+                report.failed(outcome)
+                return outcome
             except (BadRequest, Conflict, NotFound, Refused) as error:
-                if error is not self._failure:
+                if error is not report.refusal and error is not self._lost:
                     raise
                 raise Dropped(str(error)) from error
 
@@ -198,6 +189,7 @@ class JobRun:
 
     def _made(
         self,
+        report: JobReport,
         train: Train,
         weights: Path,
         state: Path | None,
@@ -215,7 +207,7 @@ class JobRun:
                 seed=self._job.seed,
                 state=state,
                 serving=sampler(),
-                on_step=self._on_step,
+                on_step=partial(self._on_step, report),
             )
         except OSError as error:
             raise Unavailable(
@@ -223,7 +215,7 @@ class JobRun:
                 next_step="Free some disk; the batch is trained when that is done.",
             ) from error
         except ReefError as error:
-            if error is self._failure or isinstance(error, _PASSING):
+            if error in (report.refusal, self._lost) or isinstance(error, _PASSING):
                 raise
             return _error(str(error))
         except Exception as error:
@@ -234,92 +226,34 @@ class JobRun:
             _log.info("weights written", batch=self._job.batch_id, weights=outcome.weights_id)
         return outcome
 
-    def _on_step(self, record: StepRecord) -> None:
-        self._pending.append(record)
+    def _on_step(self, report: JobReport, record: StepRecord) -> None:
+        report.add(record)
         assert self._beat is not None, "the lease is kept while steps are made"
         try:
             self._beat.check()
         except Conflict as error:
-            self._failure = error
+            self._lost = error
             raise
         try:
-            self._post_steps()
+            report.send()
         except Unavailable as error:
             # The training goes on without the service; nothing is completed without it.
             _log.warning("step not posted yet", step=record.step, why=error.detail)
 
-    def _post_steps(self) -> None:
-        while self._pending:
-            record = self._pending[0]
-            # A figure that is none cannot stand in the log; the failure that follows names it.
-            figures: dict[str, float | None] = {
-                name: value
-                for name, value in record.metrics.items()
-                if abs(value) <= LARGEST_FIGURE
-            }
-            self._post(
-                StepData(
-                    batch_id=self._job.batch_id,
-                    line=self._job.line,
-                    step=self._first_step + record.step,
-                    epoch=record.epoch,
-                    metrics=figures,
-                )
-            )
-            del self._pending[0]
-
     def _completed(
-        self, outcome: Trained, grade: Grade
+        self, report: JobReport, outcome: Trained, grade: Grade
     ) -> tuple[Trained, Screening | None] | Stopped:
-        self._post_steps()
+        report.send()
         weights = self._directory.result(self._job.result) / WEIGHTS
         try:
             screening = grade(outcome.weights_id, weights)
         except (BadRequest, Refused, SettingsError) as error:
             stopped = _error(f"The weights make no model: {error.detail}")
-            return self._failed(msgspec.structs.replace(stopped, skipped=outcome.skipped))
-        self._post(
-            CompletedData(
-                batch_id=self._job.batch_id,
-                line=self._job.line,
-                weights_id=outcome.weights_id,
-                steps=len(outcome.steps),
-                metrics=dict(outcome.after),
-                skipped=[
-                    SkippedSample(turn_id=each.turn_id, reason=each.reason)
-                    for each in outcome.skipped
-                ],
-                screening=screening,
-            )
-        )
-        _log.info("batch trained", batch=self._job.batch_id, weights=outcome.weights_id)
+            stopped = msgspec.structs.replace(stopped, skipped=outcome.skipped)
+            report.failed(stopped)
+            return stopped
+        report.completed(outcome, screening)
         return outcome, screening
-
-    def _failed(self, stopped: Stopped) -> Stopped:
-        self._post_steps()
-        detail = stopped.detail
-        if stopped.skipped:
-            left = (f"{each.turn_id} ({each.reason}: {each.detail})" for each in stopped.skipped)
-            detail = f"{detail}; left out: {'; '.join(left)}"
-        self._post(
-            FailedData(
-                batch_id=self._job.batch_id,
-                line=self._job.line,
-                reason=stopped.reason,
-                detail=detail[:_DETAIL_CHARACTERS],
-            )
-        )
-        _log.warning(
-            "training stopped", batch=self._job.batch_id, reason=stopped.reason, detail=detail
-        )
-        return stopped
-
-    def _post(self, data: StartedData | StepData | CompletedData | FailedData) -> None:
-        try:
-            self._client.training.post(self._scenario, self._job.lease_id, data)
-        except ReefError as error:
-            self._failure = error
-            raise
 
 
 def _error(detail: str) -> Stopped:

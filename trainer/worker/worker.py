@@ -16,18 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
 import structlog
 
 from reef_release.client import ReefClient
 from reef_release.errors import ReefError, Refused, SettingsError, Unavailable
 from reef_release.ids import uuid7
-from trainer.learning.batch import STATE, WEIGHTS, Stopped
-from trainer.learning.settings import settings_text
-from trainer.learning.weights import release_id
+from trainer.learning.batch import STATE, Stopped
 from trainer.worker.candidates import Candidates, Screen
 from trainer.worker.desk import Desk, TrainWorkerConfig
 from trainer.worker.job import Dropped, JobRun, Train, new_job
+from trainer.worker.lines import Lines
 from trainer.worker.releases import Release
 from trainer.worker.settings import WorkerSettings
 from trainer.worker.state import Job, Line, StateDirectory, Submitted
@@ -64,13 +62,13 @@ class TrainWorker:
     ) -> None:
         """Raises `SettingsError` when the settings submit and there is nothing to screen with."""
         self._desk = Desk(config, client, directory, settings.keep)
+        self._lines = Lines(self._desk, settings)
         self._candidates = Candidates(self._desk, settings, screen)
         self._source = source
         self._settings = settings
         self._train = train
         self._origin: Release | None = None
         self._knows_claims = False
-        self._intact: str | None = None
         self._dropped: str | None = None
         self._trained = 0
 
@@ -111,7 +109,7 @@ class TrainWorker:
             return True
         if self._desk.kept.submission is not None:
             return self._candidates.follow(self._desk.kept.submission)
-        return self._claim(self._going_on(serving), serving)
+        return self._claim(self._lines.going_on(serving), serving)
 
     # Releases
 
@@ -138,50 +136,6 @@ class TrainWorker:
                 "served, is an adapter.",
                 next_step="Give the settings a training.lora part, or serve a full release.",
             )
-
-    # Lines
-
-    def _going_on(self, serving: Release) -> Line | None:
-        """The line that has batches and goes on; None: the next begins at the release served."""
-        line = self._desk.kept.line
-        if line is None:
-            return None
-        view = self._desk.client.training.line(self._desk.config.scenario, line.line)
-        if view.over is not None:
-            self._desk.abandon(line, view.over)
-            return None
-        if (view.weights_id, line.base) != (line.weights_id, serving.release_id):
-            self._desk.give_up(
-                line, "it is not where this trainer left it, or another base is served"
-            )
-            return None
-        if not self._is_intact(line):
-            self._desk.give_up(line, "its weights are no longer on this machine")
-            return None
-        if line.settings != settings_text(self._settings.training):
-            self._desk.give_up(
-                line, "the settings have changed, and a candidate has but one set of them"
-            )
-            return None
-        limit = self._settings.screening.give_up_after
-        if limit is not None and len(line.batches) >= limit:
-            self._desk.give_up(line, f"it has {len(line.batches)} batches and came to no release")
-            return None
-        return line
-
-    def _is_intact(self, line: Line) -> bool:
-        """Whether the line's weights are on disk; hashed once by each process."""
-        if line.result is None:
-            return False
-        if self._intact != line.weights_id:
-            try:
-                found = release_id(self._desk.directory.result(line.result) / WEIGHTS)
-            except ReefError:
-                return False
-            if found != line.weights_id:
-                return False
-            self._intact = line.weights_id
-        return True
 
     # Batches
 
@@ -210,19 +164,11 @@ class TrainWorker:
         return True
 
     def _work(self, job: Job, serving: Release, origin: Release) -> None:
-        line = self._desk.kept.line
-        start = serving.release_id if line is None else line.weights_id
-        if job.parent != start or (line is not None and not self._is_intact(line)):
-            # Another release is served than when the batch was claimed, or a disk was lost.
-            if line is not None:
-                self._desk.give_up(line, "its weights are no longer on this machine")
+        line, start = self._desk.kept.line, self._lines.start(serving)
+        if start is None or start.weights_id != job.parent:
+            # A disk was lost, or another release is served than when the batch was claimed.
             self._drop(job, f"the weights {job.parent[:12]} that it starts from are gone")
             return
-        if line is None or line.result is None:
-            weights, state = serving.directory, self._desk.directory.adam(serving.release_id)
-        else:
-            result = self._desk.directory.result(line.result)
-            weights, state = result / WEIGHTS, result / STATE
         scenario, directory = self._desk.config.scenario, self._desk.directory
         try:
             run = JobRun(self._desk.client, scenario, directory, job, self._settings.training)
@@ -234,11 +180,11 @@ class TrainWorker:
             done = run.run(
                 self._train,
                 partial(self._candidates.screening, serving=serving, origin=origin),
-                weights=weights,
-                state=state,
+                weights=start.weights,
+                state=start.state,
                 origin=origin.directory,
                 sampler=sampler,
-                first_step=0 if line is None else line.steps,
+                first_step=start.steps,
             )
         except Dropped as dropped:
             self._drop(job, dropped.why)
@@ -261,24 +207,11 @@ class TrainWorker:
             seed=job.seed,
             weights_id=trained.weights_id,
             origin=origin.directory,
-            weights=weights,
-            state=state,
+            weights=start.weights,
+            state=start.state,
             serving=sampler(),
         )
-        before = line or Line(
-            line=job.line, base=serving.release_id, weights_id=job.parent, parent=job.parent
-        )
-        line = msgspec.structs.replace(
-            before,
-            weights_id=trained.weights_id,
-            parent=job.parent,
-            steps=before.steps + len(trained.steps),
-            seed=job.seed,
-            batches=[*before.batches, job.batch_id],
-            result=job.result,
-            settings=job.settings,
-            metrics=trained.batch | trained.after,
-        )
+        line = self._lines.after(job, trained, serving)
         kept = self._desk.kept
         changes: dict[str, Any] = {"trained": [*kept.trained, job.batch_id]}
         if screening is not None and screening.submits:
