@@ -13,6 +13,7 @@ import typer
 
 from reef_release.cli.options import DEFAULT_URL, AsJson, ScenarioName, read_token
 from reef_release.cli.output import console, emit, print_table
+from reef_release.client import ReefClient
 from reef_release.drill.attack import Attack
 from reef_release.drill.catalogue import chosen
 from reef_release.drill.context import Context
@@ -43,7 +44,8 @@ def drill(
         typer.Option("--home", help="Attack the service of this data directory instead."),
     ] = None,
     url: Annotated[
-        str, typer.Option("--url", help="With --home: where that service listens.")
+        str,
+        typer.Option("--url", envvar="REEF_URL", help="With --home: where that service listens."),
     ] = DEFAULT_URL,
     scenario: ScenarioName = "homework",
     listed: Annotated[bool, typer.Option("--list", help="Only list the attacks.")] = False,
@@ -75,7 +77,10 @@ def drill(
 def files_of(
     directory: Path, home: Path, url: str, scenario: str, keys: Path | None = None
 ) -> Iterator[Context]:
-    """A drill on the service of the data directory *home*, with the tokens that lie in it."""
+    """A drill on the service of the data directory *home*, with the tokens that lie in it.
+
+    Raises `SettingsError` without root or tokens, and what the service answers when it is another.
+    """
     settings = load_settings(home=home)
     root = (keys or settings.keys_dir) / ROOT_NAME
     try:
@@ -89,6 +94,10 @@ def files_of(
     def issue(role: TokenRole, only: str | None) -> str | None:
         path = settings.home / "tokens" / role.value
         return read_token(path) if only is None and path.exists() else None
+
+    # An attack with tokens of another service would be "stopped" by nothing that counts.
+    with ReefClient(url, read_token(settings.home / "tokens" / TokenRole.OPERATE.value)) as client:
+        client.scenario(scenario)
 
     context = Context(
         url=url,
