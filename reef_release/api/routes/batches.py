@@ -117,14 +117,19 @@ class BatchController(Controller):
     ) -> BatchesView:
         """Batches as they were formed, behind the position *after*, and the lines that go on.
 
-        So a trainer that was stopped learns what it holds and what it has done.
+        So a trainer that was stopped learns what it holds and what it has done. It is shown its
+        own lines, everybody else all of them.
         """
         found = service.scenario(scenario)
         if not 1 <= limit <= _MAX_PAGE:
             raise BadRequest(f"A page has between 1 and {_MAX_PAGE} batches.")
         later = (each for each in found.traffic.batches.values() if each.position > after)
         page = list(itertools.islice(later, limit + 1))
-        lines = [_line(service, found, line) for line in found.traffic.lines.values()]
+        lines = [
+            _line(service, found, line)
+            for line in found.traffic.lines.values()
+            if _may_see(request.user, line.actor)
+        ]
         return BatchesView(
             batches=[_batch(each, request.user) for each in page[:limit]],
             lines=[line for line in lines if line.over is None],
@@ -166,6 +171,11 @@ async def show_line(
     return _line(service, found, line)
 
 
+def _may_see(reader: Principal, actor: str | None) -> bool:
+    """Trainers are shown the ids of their own lines only."""
+    return reader.role is not TokenRole.TRAIN or reader.name == actor
+
+
 def _batch(batch: Batch, reader: Principal) -> BatchView:
     attempt, trained = batch.attempt, batch.trained
     done = trained or attempt
@@ -178,7 +188,7 @@ def _batch(batch: Batch, reader: Principal) -> BatchView:
         stage=batch.stage,
         worker=batch.worker,
         lease_id=batch.lease_id if batch.actor == reader.name else None,
-        line=None if done is None else done.line_id,
+        line=None if done is None or not _may_see(reader, batch.actor) else done.line_id,
         steps=0 if done is None else done.steps,
         weights_id=None if trained is None else trained.weights_id,
         failures=batch.failures,

@@ -103,6 +103,7 @@ def _started(state: State, _checks: Checks, envelope: Envelope, data: te.Trainin
     if line is None and serving is not None:
         line = Line(
             line_id=data.line,
+            actor=batch.actor or envelope.actor,
             channel=batch.formed.channel,
             base=serving.release_id,
             pointer_position=serving.position,

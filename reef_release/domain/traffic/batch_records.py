@@ -84,12 +84,14 @@ class Batch:
 class Line:
     """Batches trained one after another from the release `base`, which a channel served then.
 
+    `actor` began it, and nobody else trains in it.
     `pointer_position` is that of the pointer event: a base that is served again later is another
     start. `batches` are the trained ones, which came to `weights_id` in `steps` steps; `training`
     is the one that is being trained.
     """
 
     line_id: str
+    actor: str
     channel: str
     base: str
     pointer_position: int

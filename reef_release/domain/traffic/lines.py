@@ -1,8 +1,9 @@
 """Lines of training and the candidates made of them: what may be submitted, and when it is over.
 
 A turn is trained at most once in the ancestry of a promoted release. That rests on three things:
-a line's batches are trained by that line alone; a candidate names all of them; and they are given
-free (`abandoned`) only when no candidate that names them can be promoted any more.
+a line's batches are trained by that line alone, which is one trainer's; a candidate of the weights
+that a batch came to names all of the line's; and they are given free (`abandoned`) only when no
+candidate that names them can be promoted any more.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ __all__ = [
     "gating_reasons",
     "line_end",
     "live_candidate",
+    "live_in_line",
     "submission_reasons",
     "teaching_reasons",
+    "trained_to",
 ]
 
 
@@ -46,7 +49,15 @@ def line_end(state: State, scenario: Scenario, line: Line) -> str | None:
 def live_candidate(state: State, scenario: Scenario, batch: Batch) -> str | None:
     """The candidate of the batch's line that may still be promoted, if there is one."""
     line = _line_of(scenario.traffic, batch)
-    if line is None or _has_left(scenario, line):
+    return None if line is None else live_in_line(state, scenario, line)
+
+
+def live_in_line(state: State, scenario: Scenario, line: Line) -> str | None:
+    """The candidate of the line that may still be promoted, if there is one.
+
+    None also for one whose last gate was inconclusive: its line goes on.
+    """
+    if _has_left(scenario, line):
         return None
     for candidate_id in line.candidates:
         candidate = scenario.candidates[candidate_id]
@@ -100,11 +111,18 @@ def gating_reasons(state: State, scenario: Scenario, candidate: Candidate) -> li
 
 
 def submission_reasons(state: State, scenario: Scenario, data: CandidateSubmitted) -> list[Reason]:
-    """Why a candidate may not name these batches; one that names none was made by hand."""
-    if not data.batches:
-        return []
+    """Why a candidate may not name these batches, or this parent.
+
+    One that names no batch was made by hand: no batch came to its weights.
+    """
     traffic = scenario.traffic
+    known = data.parent in (None, data.base) or data.parent in scenario.candidates
     reasons = []
+    if not known and not trained_to(traffic, data.parent or ""):
+        message = "the parent is the base, a candidate, or what a batch of this scenario came to"
+        reasons.append(_no("parent", message, "parent"))
+    if not data.batches:
+        return reasons + _unnamed(traffic, data)
     if len(set(data.batches)) != len(data.batches):
         reasons.append(_no("batch-twice", "each batch is named once", "batches"))
     lines: dict[str, Line] = {}
@@ -128,6 +146,26 @@ def submission_reasons(state: State, scenario: Scenario, data: CandidateSubmitte
         (line,) = lines.values()
         reasons += _line_reasons(state, scenario, line, data)
     return reasons
+
+
+def trained_to(traffic: Traffic, weights_id: str) -> list[Line]:
+    """The lines with a batch that came to these weights, also those that are over."""
+    found = {
+        batch.trained.line_id
+        for batch in traffic.batches.values()
+        if batch.trained is not None and batch.trained.weights_id == weights_id
+    }
+    return [traffic.lines[line_id] for line_id in sorted(found)]
+
+
+def _unnamed(traffic: Traffic, data: CandidateSubmitted) -> list[Reason]:
+    """Trained weights name their batches: else these would be given free, and trained again."""
+    return [
+        _no(
+            "batches-missing", f"name every batch of the line: {', '.join(line.batches)}", "batches"
+        )
+        for line in trained_to(traffic, data.candidate_id)
+    ]
 
 
 def _line_reasons(

@@ -1,7 +1,7 @@
 """Why an event of training may not stand at this place of the log.
 
-Only whoever holds a batch trains it, from the weights that its line has come to, step by step;
-and what nobody can finish does not count.
+Only whoever holds a batch trains it, in a line of their own, from the weights that the line has
+come to, step by step; and what nobody can finish does not count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic import training_events as te
 from reef_release.domain.traffic.batch_records import Attempt, Batch
-from reef_release.domain.traffic.lines import line_end, teaching_reasons
+from reef_release.domain.traffic.lines import line_end, live_in_line, teaching_reasons
 
 __all__ = ["LARGEST_FIGURE", "MAX_BATCH_STEPS", "TRAINING_VALIDATORS"]
 
@@ -84,12 +84,18 @@ def _started(
         serving = found.serving(channel)
         start = None if serving is None else serving.release_id
         whence = "a line begins at the release served"
+    elif line.actor != batch.actor:
+        return [_no("other-trainer", "the line belongs to another trainer; begin one of your own")]
     elif line.channel != channel:
         return [_no("other-line", f"the line belongs to the channel {line.channel}")]
     elif line.training is not None:
         return [_no("line-busy", f"the line is training the batch {line.training}")]
     else:
         reasons += _over(state, found, data.line)
+        waiting = live_in_line(state, found, line)
+        if waiting is not None:
+            # Whatever a watch said of the next batch would end the line under it.
+            reasons.append(_no("candidate-waits", f"candidate {waiting} may still be promoted"))
         start = line.weights_id
         whence = "a line goes on from what its last batch came to"
     if data.parent != start:
@@ -127,6 +133,9 @@ def _completed(
         return [_no("weights", "weights are named by their candidate id, 64 hex digits")]
     if not data.steps and data.weights_id != attempt.parent:
         return [_no("weights", "without a step the weights stay what they were")]
+    known = found.candidates.get(data.weights_id)
+    if data.steps and known is not None and not known.submitted.batches:
+        return [_no("known-candidate", "these weights were submitted before, of no batch")]
     turns = {sample.turn_id for sample in batch.formed.samples}
     skipped = [sample.turn_id for sample in data.skipped]
     if len(set(skipped)) != len(skipped) or not turns.issuperset(skipped):

@@ -419,17 +419,26 @@ def test_what_a_promoted_candidate_names_is_used_for_good(trainer: Trainer) -> N
 def test_what_was_trained_beside_the_promoted_candidate_is_let_go(trainer: Trainer) -> None:
     world = trainer.world
     trainer.train()
+    beside = trainer.claimed()
+    world.append(trainer.started(beside))
+    world.append(trainer.step(beside))
     candidate = trainer.admitted()
-    beside = trainer.train()
-    open_one = trainer.claimed()
-    world.append(trainer.started(open_one))
-    world.append(trainer.step(open_one))
+    world.append(trainer.completed(beside))
     assert settle(world) == []
     gate_id = world.gate(candidate)
     world.sign(gate_id)
     world.promote(gate_id)
     assert settle(world) == [beside]
     assert end(trainer) == "base-left"
+
+
+def test_what_is_being_trained_when_its_line_ends_cannot_be_finished(trainer: Trainer) -> None:
+    world = trainer.world
+    trainer.train()
+    open_one = trainer.claimed()
+    world.append(trainer.started(open_one))
+    world.append(trainer.step(open_one))
+    trainer.promoted()
     assert world.attack(trainer.step(open_one)) == ["line-over"]
     assert world.attack(trainer.completed(open_one)) == ["line-over"]
     world.append(trainer.failed(open_one))
@@ -581,6 +590,71 @@ def test_the_batches_of_a_release_are_named_by_no_other_candidate(trainer: Train
     assert world.attack(forged) == ["batch-used"]
     world.rollback(origin)
     assert world.attack(world.submission(batches=[batch])) == ["batch-used"]
+
+
+def test_trained_weights_are_submitted_with_their_batches_or_not_at_all(
+    trainer: Trainer,
+) -> None:
+    """Else these wait for another line, and are trained again on top of themselves."""
+    world = trainer.world
+    first = trainer.train()
+    midway = trainer.submission()
+    second = trainer.train()
+    for honest in (midway, trainer.submission()):
+        assert world.attack(changed(honest, batches=[])) == ["batches-missing"]
+    world.append(trainer.submission())
+    world.refuse(trainer.weights(2))
+    assert settle(world) == [first, second]
+    assert world.attack(changed(midway, batches=[])) == ["batches-missing"]
+
+
+def test_a_batch_does_not_come_to_weights_that_were_made_by_hand(trainer: Trainer) -> None:
+    world = trainer.world
+    by_hand = world.submission(trainer.files(1), batches=[])
+    world.append(by_hand)
+    batch = trainer.claimed()
+    world.append(trainer.started(batch))
+    world.append(trainer.step(batch))
+    assert world.attack(trainer.completed(batch)) == ["known-candidate"]
+    world.append(trainer.completed(batch, weights_id=trainer.weights(2)))
+
+
+def test_the_parent_of_a_candidate_is_known_here(trainer: Trainer) -> None:
+    world = trainer.world
+    trainer.train()
+    honest = trainer.submission(parent=trainer.weights(1))
+    assert world.reasons(honest) == []
+    assert world.reasons(changed(honest, parent=None)) == []
+    assert world.reasons(world.submission(parent=trainer.weights(1))) == []
+    assert world.attack(changed(honest, parent="ab" * 32)) == ["parent"]
+    assert world.attack(world.submission(parent="somewhere")) == ["parent"]
+
+
+def test_a_line_belongs_to_the_trainer_that_began_it(trainer: Trainer) -> None:
+    world = trainer.world
+    trainer.train()
+    batch = trainer.form()
+    claim = ev.BatchClaimed(batch_id=batch, lease_id="m", worker="w", lease_s=60)
+    world.append(claim, actor="mallory")
+    begun = trainer.started(batch)
+    assert world.attack(begun) == ["other-trainer"]
+    world.append(changed(begun, line="of-mallory", parent=world.serving))
+    assert trainer.line.actor == "trainer"
+    assert world.scenario.traffic.lines["of-mallory"].actor == "mallory"
+
+
+def test_nothing_begins_in_a_line_while_its_candidate_may_be_promoted(trainer: Trainer) -> None:
+    """Whatever stopped it would end the line under the candidate."""
+    world = trainer.world
+    trainer.train()
+    candidate = trainer.admitted()
+    batch = trainer.claimed()
+    assert world.attack(trainer.started(batch)) == ["candidate-waits"]
+    gate_id = world.gate(candidate)
+    assert world.attack(trainer.started(batch)) == ["candidate-waits"]
+    world.sign(gate_id)
+    world.promote(gate_id)
+    assert world.attack(trainer.started(batch)) == ["line-over"]
 
 
 def test_a_candidate_waits_when_another_one_of_its_line_ends_the_line(trainer: Trainer) -> None:
