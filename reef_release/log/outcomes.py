@@ -61,6 +61,11 @@ REASONS: Mapping[str, str] = {
     "batch-ended": "the batch is dissolved",
     "claimed": "another trainer has the batch",
     "other-lease": "the batch is not held under this lease",
+    "lease": "a lease has a name and lasts between 1 and 604,800 seconds",
+    "samples": "a batch has a list of samples",
+    "not-started": "no training of the batch began under this lease in this line",
+    "not-trained": "no training of the batch was completed under this lease",
+    "failure": "a failure has a reason of those known, and at most 2,000 characters of detail",
 }
 """Every code that `append_events` refuses with, in words."""
 

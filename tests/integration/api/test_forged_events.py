@@ -23,7 +23,9 @@ from reef_release.ids import uuid7
 from reef_release.log import Appended, EventLog, NewEvent, RuleRefused
 from reef_release.signing.keys import Role, create_key
 from reef_release.signing.weights import sign_bundle
-from tests.integration.api.story import Problem, Story, open_story, until
+from tests.integration.api.story import Problem, Site, Story, open_story, until
+from tests.integration.api.traffic import claim_batch
+from tests.integration.api.trainer import TrainerJob
 from tests.world import facts
 
 pytestmark = pytest.mark.anyio
@@ -267,6 +269,45 @@ async def test_two_rollbacks_bring_the_database_and_the_fold_together_again(
     await story.sign(identity)
     await story.promoted(identity)
     assert await story.serving() == identity
+
+
+async def test_forged_training_leaves_no_batch_stuck(site: Site) -> None:
+    """What the fold does not believe does not keep a trainer from its batch, nor the next one."""
+    async with (
+        open_story(site, batch_size=1, lease_s=2.0) as story,
+        EventLog.open(site.database.service_dsn) as log,
+    ):
+        await story.create_scenario()
+        origin = await story.release()
+        thief = Thief(story, log)
+        job = TrainerJob(story=story, base=origin)
+        batch = await job.claim()
+        place = {"batch_id": batch["batch_id"], "lease_id": batch["lease_id"], "line": job.line}
+        junk = ev.TrainingCompleted(
+            **place, weights_id="0" * 64, steps=9, metrics={}, skipped=[], screening=None
+        )
+        failed = ev.TrainingFailed(**place, reason="kl", detail="")
+        abandoned = ev.BatchReleased(
+            batch_id=batch["batch_id"], lease_id=batch["lease_id"], reason="abandoned"
+        )
+        nothing = ev.BatchSample(turn_id="nope", target="nope", release_id=origin)
+        unheard = ev.BatchFormed(
+            batch_id="z" * 32, channel="stable", release_id=origin, samples=[nothing]
+        )
+        for data in (junk, failed, abandoned, unheard):
+            with pytest.raises(RuleRefused):
+                await thief.append(data)
+        # A start that the fold refuses opens the database to all that may follow one.
+        begun = ev.TrainingStarted(**place, parent="0" * 64, settings={}, seed=1)
+        for data in (begun, junk, failed, abandoned):
+            appended = await thief.append(data)
+        await caught_up(story, appended)
+        assert (await job.batch(batch))["stage"] == "claimed"
+        assert (await story.ask(None, "GET", "/readyz")).json()["violations"] == 4
+        again = await until(lambda: claim_batch(story))
+        assert again["batch_id"] == batch["batch_id"]
+        await job.train(again)
+        assert (await job.batch(batch))["stage"] == "trained"
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,10 @@ async def test_a_batch_is_held_by_one_trainer_at_a_time(world: World, mirror: Mi
     formed = ev.BatchFormed(batch_id="x", channel="stable", release_id=release, samples=[sample])
     claim = ev.BatchClaimed(batch_id="x", lease_id="l", worker="w", lease_s=60)
     assert await mirror.codes_against(claim) == {"unknown-batch"}
+    for changes in ({"target": "z"}, {"turn_id": "z"}, {"turn_id": "b"}):
+        junk = msgspec.structs.replace(sample, **changes)
+        unheard = msgspec.structs.replace(formed, samples=[junk])
+        assert await mirror.codes_against(unheard) == {"no-sample"}
     await mirror.accepts(formed)
     assert await mirror.codes_against(formed) == {"known-batch"}
     released = ev.BatchReleased(batch_id="x", lease_id="l", reason="failed")
@@ -121,6 +125,11 @@ async def test_a_batch_is_held_by_one_trainer_at_a_time(world: World, mirror: Mi
     await mirror.accepts(claim)
     stolen = msgspec.structs.replace(claim, lease_id="m")
     assert await mirror.codes_against(stolen) == {"claimed"}
+    for lease_s in (0, -1, 604_801, 10**12):
+        endless = msgspec.structs.replace(claim, lease_s=lease_s)
+        assert await mirror.codes_against(endless) == {"lease"}
+    early = msgspec.structs.replace(released, reason="abandoned")
+    assert await mirror.codes_against(early) == {"not-trained"}
     await mirror.accepts(released)
     await mirror.accepts(stolen)
     await mirror.accepts(msgspec.structs.replace(released, lease_id="m", reason="body-missing"))
@@ -152,3 +161,45 @@ async def test_training_goes_on_in_the_stream_of_its_batch_and_its_holder_stays_
     trainer.promoted()
     await mirror.follow()
     assert world.state.violations == []
+
+
+async def test_only_the_holder_of_a_batch_says_what_comes_of_its_training(
+    world: World, mirror: Mirror
+) -> None:
+    world.release()
+    trainer = Trainer(world)
+    batch = trainer.claimed()
+    begun = trainer.started(batch)
+    step = ev.TrainingStep(
+        batch_id=batch,
+        lease_id=begun.lease_id,
+        line=begun.line,
+        step=1,
+        epoch=1,
+        metrics={},
+    )
+    completed = ev.TrainingCompleted(
+        batch_id=batch,
+        lease_id=begun.lease_id,
+        line=begun.line,
+        weights_id="0" * 64,
+        steps=1,
+        metrics={},
+        skipped=[],
+        screening=None,
+    )
+    failed = trainer.failed(batch)
+    for data in (begun, step, completed, failed):
+        stranger = msgspec.structs.replace(data, lease_id="m")
+        assert await mirror.codes_against(stranger) == {"other-lease"}
+    for data in (step, completed, failed):
+        assert await mirror.codes_against(data) == {"not-started"}
+    await mirror.accepts(begun)
+    for data in (step, completed, failed):
+        other = msgspec.structs.replace(data, line="line-2")
+        assert await mirror.codes_against(other) == {"not-started"}
+    endless = msgspec.structs.replace(failed, detail="x" * 2001)
+    assert await mirror.codes_against(endless) == {"failure"}
+    await mirror.accepts(failed)
+    for data in (begun, step, failed):
+        assert await mirror.codes_against(data) == {"other-lease"}
