@@ -22,10 +22,11 @@ from reef_release.api.samples import sample_view
 from reef_release.artifacts.blobs import BlobStore
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
-from reef_release.domain.state import Scenario
+from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic.lines import abandoned_batches, teaching_reasons
 from reef_release.domain.traffic.reasons import training_fault
 from reef_release.domain.traffic.records import Judged, Turn
+from reef_release.domain.traffic.tokens import temperature_fault
 from reef_release.errors import ReefError
 from reef_release.projections.live import LiveState
 from reef_release.settings import Settings
@@ -140,7 +141,9 @@ class Batching:
                 )
             )
             if len(samples) == self._settings.batch_size:
-                await self._append(scenario.name, _formed(scenario, channel, samples))
+                await self._append(
+                    scenario.name, _formed(self._live.state, scenario, channel, samples)
+                )
                 samples.clear()
         waiting = {(scenario.name, turn_id) for turn_id in traffic.samples}
         self._sound = {key for key in self._sound if key[0] != scenario.name or key[:2] in waiting}
@@ -183,6 +186,9 @@ class Batching:
         view = await sample_view(self._blobs, scenario, sample)
         if view is None:
             return "body-missing"
+        fault = temperature_fault(view.temperature)
+        if fault is not None:
+            return fault  # recorded when nobody looked at it yet
         if await self._tasks.overlap(scenario, _texts(view.messages)):
             return "gate-task"
         self._sound.add(key)
@@ -196,16 +202,27 @@ class Batching:
             _log.info("step not taken", step=data.TYPE, scenario=scenario, why=error.detail)
 
 
-def _formed(scenario: Scenario, channel: str, samples: list[ev.BatchSample]) -> ev.BatchFormed:
+def _formed(
+    state: State, scenario: Scenario, channel: str, samples: list[ev.BatchSample]
+) -> ev.BatchFormed:
     serving = scenario.serving(channel)
     # Derived, not random: of two services that form it at once, one finds the stream taken.
     names = [str(len(scenario.traffic.batches)), *(sample.turn_id for sample in samples)]
+    batch_id = _name(names)
+    while (scenario.name, f"batch/{batch_id}") in state.versions:
+        # What stands there is no batch, or it would be counted: it was written by hand.
+        names.append(batch_id)
+        batch_id = _name(names)
     return ev.BatchFormed(
-        batch_id=hashlib.sha256("/".join(names).encode()).hexdigest()[:32],
+        batch_id=batch_id,
         channel=channel,
         release_id=serving.release_id if serving else "",
         samples=list(samples),
     )
+
+
+def _name(names: list[str]) -> str:
+    return hashlib.sha256("/".join(names).encode()).hexdigest()[:32]
 
 
 def _texts(messages: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.reasons import REFUSALS, training_fault
 from reef_release.domain.traffic.records import Turn
 from reef_release.domain.traffic.times import written_time
-from reef_release.domain.traffic.tokens import token_fault
+from reef_release.domain.traffic.tokens import temperature_fault, token_fault
 from reef_release.errors import BadRequest, Conflict
 from reef_release.ids import uuid7
 from reef_release.log import IdConflict
@@ -117,6 +117,7 @@ async def prepare(
             token_fault=token_fault(
                 request.prompt_token_ids, request.token_ids, request.logprobs, request.mask
             )
+            or temperature_fault(request.temperature)
             or fault,
         )
     return Prepared(request=request, event=event, body=body)

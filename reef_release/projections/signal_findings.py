@@ -14,6 +14,7 @@ _NEXT_STEPS = {
     "no-token-data": "Use an upstream that gives token ids and log-probabilities"
     " (REEF_UPSTREAM_TOKEN_DATA), or record them with the interaction.",
     "other-sampling": "Sample with the temperature alone.",
+    "temperature": "Sample at a temperature between 0.01 and 10.",
     "unknown-release": "Let the upstream name the release in system_fingerprint, or record"
     " `release_id` with the interaction.",
 }

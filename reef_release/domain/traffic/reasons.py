@@ -37,6 +37,8 @@ REFUSALS: Mapping[str, str] = {
     "quarantined": "It stood in a batch whose training failed three times, or that was given back "
     "or lapsed ten times; `restore` lets it be tried again.",
     "stale": "Its reply is of a release that is served no more, or not yet.",
+    "temperature": "It was sampled at a temperature below 0.01, as at 0 where nothing is drawn, "
+    "or above 10.",
     "token-id-out-of-range": "A token id is negative, or 2^31 or more.",
     "too-long": "Its reply has more tokens than a sample may have.",
     "turn-used": "Another sample trains the same reply.",

@@ -8,11 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["token_fault"]
+__all__ = ["temperature_fault", "token_fault"]
 
 _LARGEST_ID = 2**31 - 1
 _LEAST_LOGPROB = -1e4
 """Nothing that was sampled is less probable; engines write about as much for minus infinity."""
+_TEMPERATURES = (0.01, 10.0)
+"""Colder, one token has all the probability there is; hotter, chance alone chooses."""
+
+
+def temperature_fault(temperature: float | None) -> str | None:
+    """Why no reply sampled at this temperature can be trained on; None if it can.
+
+    None is 1, OpenAI's default. At 0 the likeliest token is taken, and nothing is sampled: there
+    is no distribution that a log-probability could be of.
+    """
+    coldest, hottest = _TEMPERATURES
+    # Also a fault for what is not a number.
+    return None if temperature is None or coldest <= temperature <= hottest else "temperature"
 
 
 def token_fault(

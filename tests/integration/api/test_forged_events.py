@@ -7,6 +7,7 @@ structure; what has one, but no signature behind it, stands in the log as a viol
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import AsyncIterator
 
@@ -24,7 +25,7 @@ from reef_release.log import Appended, EventLog, NewEvent, RuleRefused
 from reef_release.signing.keys import Role, create_key
 from reef_release.signing.weights import sign_bundle
 from tests.integration.api.story import Problem, Site, Story, open_story, until
-from tests.integration.api.traffic import claim_batch
+from tests.integration.api.traffic import claim_batch, judged_turn
 from tests.integration.api.trainer import TrainerJob
 from tests.world import facts
 
@@ -308,6 +309,29 @@ async def test_forged_training_leaves_no_batch_stuck(site: Site) -> None:
         assert again["batch_id"] == batch["batch_id"]
         await job.train(again)
         assert (await job.batch(batch))["stage"] == "trained"
+
+
+async def test_a_batch_forms_although_its_name_was_taken_by_hand(site: Site) -> None:
+    async with (
+        open_story(site, batch_size=2) as story,
+        EventLog.open(site.database.service_dsn) as log,
+    ):
+        await story.create_scenario()
+        origin = await story.release()
+        turns = [await judged_turn(story)]
+        assert story.service is not None
+        samples = [ev.BatchSample(turn_id=turns[0], target=turns[0], release_id=origin)]
+        taken = hashlib.sha256(f"0/{turns[0]}".encode()).hexdigest()[:32]
+        # The database does not compare releases, the fold does.
+        forged = ev.BatchFormed(
+            batch_id=taken, channel="stable", release_id="0" * 64, samples=samples
+        )
+        await caught_up(story, await Thief(story, log).append(forged))
+        assert (await story.ask(None, "GET", "/readyz")).json()["violations"] == 1
+    async with open_story(site, batch_size=1) as story:
+        found = await until(lambda: claim_batch(story))
+        assert [each["turn_id"] for each in found["samples"]] == turns
+        assert found["batch_id"] != taken
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,10 @@ async def test_a_reply_that_can_never_train_is_recorded_and_noted(story: Story) 
     assert await noted(story, release_id=served, logprobs=[-0.5]) == [
         ("length-mismatch", "token data")
     ]
+    assert await noted(story, release_id=served, temperature=0) == [("temperature", "token data")]
     assert await noted(story, turn_type="side") == []
     assert await noted(story, reply=None, error="timed-out") == []
-    assert len(await story.events(type="interaction.recorded")) == 5
+    assert len(await story.events(type="interaction.recorded")) == 6
 
 
 async def test_the_same_interaction_again_is_noted_again_and_lines_are_too(story: Story) -> None:

@@ -235,6 +235,47 @@ async def test_a_trainer_posts_only_of_the_batch_that_it_holds(
     assert (await refusal(job.step(batch, step=2))).codes == ["step-not-due"]
 
 
+async def test_another_trainer_neither_sees_nor_enters_a_line(
+    story: Story, job: TrainerJob
+) -> None:
+    first = await job.train()
+    await job.submit()
+    batch = await job.claim()
+    problem = await refusal(job.start(batch))
+    assert problem.codes == ["candidate-waits"]
+    await job.give_back(batch)
+    other = Principal(name="another-trainer", role=TokenRole.TRAIN, scenario=None)
+    headers = {"Authorization": f"Bearer {story.site.tokens.issue(other)}"}
+
+    async def ask(method: str, path: str, body: Any = None) -> Any:
+        return (await story.ask(None, method, path, json=body, headers=headers)).json()
+
+    batches = story.path("batches")
+    assert (await ask("GET", batches))["lines"] == []
+    assert (await ask("GET", f"{batches}/{first['batch_id']}"))["line"] is None
+    assert [each["line"] for each in (await story.get("train", batches))["lines"]] == [job.line]
+    assert (await story.get("audit", f"{batches}/{first['batch_id']}"))["line"] == job.line
+    held = await until(lambda: ask("POST", f"{batches}/claim", {"worker": "w"}))
+    data = {"batch_id": held["batch_id"], "line": job.line, "parent": job.parent, "seed": 1}
+    body = {"lease_id": held["lease_id"], "type": "training.started", "data": data}
+    answer = await ask("POST", f"{batches}/{held['batch_id']}/events", body)
+    assert [reason["code"] for reason in answer["reasons"]] == ["other-trainer"]
+    assert (await job.show_line())["over"] is None
+
+
+async def test_trained_weights_are_not_submitted_as_made_by_hand(job: TrainerJob) -> None:
+    await job.train()
+    assert (await refusal(job.submit(batches=[]))).codes == ["batches-missing"]
+    assert (await refusal(job.submit(parent="ab" * 32))).codes == ["parent"]
+    await job.submit(parent=job.weights_id)
+
+
+async def test_what_was_recorded_greedily_forms_no_batch(story: Story) -> None:
+    await judged_turn(story, temperature=0.0)
+    (event,) = await until(lambda: story.events(type="sample.refused"))
+    assert event["data"]["reason"] == "temperature"
+
+
 async def test_a_failed_training_lets_others_try_twice_more_until_an_operator_restores_it(
     story: Story, job: TrainerJob
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from reef_release.domain import events as ev
 from reef_release.domain.traffic.records import Traffic
-from reef_release.domain.traffic.tokens import token_fault
+from reef_release.domain.traffic.tokens import temperature_fault, token_fault
 from tests.calls import AT, DIGEST, JUDGE, bound, failed, judged, recorded, unbound
 from tests.world import World
 
@@ -361,6 +361,27 @@ def test_what_a_suspended_judge_said_stands_in_no_batch(world: World) -> None:
 )
 def test_token_data_are_whole_or_not_trained_on(data: Any, fault: str | None) -> None:
     assert token_fault(*data, mask=None) == fault
+
+
+@pytest.mark.parametrize(
+    ("temperature", "fault"),
+    [
+        (None, None),
+        (0.01, None),
+        (1, None),
+        (10.0, None),
+        (0, "temperature"),
+        (1e-30, "temperature"),
+        (0.009, "temperature"),
+        (10.1, "temperature"),
+        (float("nan"), "temperature"),
+    ],
+    ids=str,
+)
+def test_where_nothing_is_drawn_nothing_can_be_trained_on(
+    temperature: float | None, fault: str | None
+) -> None:
+    assert temperature_fault(temperature) == fault
 
 
 @pytest.mark.parametrize(
