@@ -134,7 +134,9 @@ def _completed(
     if not data.steps and data.weights_id != attempt.parent:
         return [_no("weights", "without a step the weights stay what they were")]
     known = found.candidates.get(data.weights_id)
-    if data.steps and known is not None and not known.submitted.batches:
+    # A step too small for the weights' numbers leaves them what they were.
+    start = (attempt.parent, found.traffic.lines[attempt.line_id].base)
+    if known is not None and not known.submitted.batches and data.weights_id not in start:
         return [_no("known-candidate", "these weights were submitted before, of no batch")]
     turns = {sample.turn_id for sample in batch.formed.samples}
     skipped = [sample.turn_id for sample in data.skipped]

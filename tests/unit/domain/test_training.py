@@ -616,7 +616,7 @@ def test_a_batch_does_not_come_to_weights_that_were_made_by_hand(trainer: Traine
     world.append(trainer.started(batch))
     world.append(trainer.step(batch))
     assert world.attack(trainer.completed(batch)) == ["known-candidate"]
-    world.append(trainer.completed(batch, weights_id=trainer.weights(2)))
+    world.append(trainer.completed(batch, weights_id=world.serving))
 
 
 def test_the_parent_of_a_candidate_is_known_here(trainer: Trainer) -> None:

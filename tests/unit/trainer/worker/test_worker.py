@@ -710,18 +710,22 @@ def test_recordings_of_what_came_to_nothing_are_kept_up_to_a_number(
     assert len(list((school.root / "state" / "replay").iterdir())) == left
 
 
-def test_a_candidate_that_the_log_has_from_elsewhere_ends_its_line(school: Class) -> None:
+def test_a_candidate_that_the_log_has_with_other_details_is_followed_like_its_own(
+    school: Class,
+) -> None:
     school.traffic.form()
     school.client.before = school.unavailable("candidate.submitted")
     with pytest.raises(Unavailable):
         school.run()
-    # Somebody submits the same weights by hand, with other details.
+    # Somebody submits the same weights with other details.
     manifest = school.kept().submission.manifest
     school.client.before = lambda _what: None
-    school.client.submit("homework", msgspec.structs.replace(manifest, batches=[], seed=1), 0)
+    school.client.submit("homework", msgspec.structs.replace(manifest, seed=1), 0)
+    school.run()
+    assert school.kept().submission.sent
+    school.world.gate(school.candidate, "---")
     school.run()
     assert (school.kept().line, school.kept().submission) == (None, None)
-    assert [each.reason for each in school.ends("batch.released")] == ["abandoned"]
 
 
 def test_what_a_candidate_waits_for_is_said_once_whenever_it_changes(school: Class) -> None:
