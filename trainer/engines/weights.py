@@ -27,6 +27,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 from reef_release.domain.reasons import Reason
 from reef_release.errors import BadRequest, Refused, Unavailable
 from trainer.engines.adapters import ADAPTER_CONFIG, ADAPTER_WEIGHTS, merge_adapter
+from trainer.exhaustion import is_of_memory
 from trainer.quiet import quiet_transformers
 
 __all__ = ["LoadedModel", "ModelFiles", "load_model"]
@@ -92,6 +93,8 @@ def load_model(wanted: ModelFiles, foundation: ModelFiles | None = None) -> Load
         ValueError,
         safetensors.SafetensorError,
     ) as error:
+        if is_of_memory(error):
+            raise
         reason = Reason(code="not-a-model", message=str(error), where=str(wanted.directory))
         raise Refused(
             f"{wanted.directory} was not loaded", reasons=[reason], next_step=_KEEP

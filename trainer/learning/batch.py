@@ -57,6 +57,8 @@ WEIGHTS = "weights"
 STATE = "state"
 """Where in `out` Adam's state is, which belongs to them."""
 _REPORT = "training.json"
+_TELLING = 2
+"""So many samples that all fail alike say something of the settings."""
 
 
 class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,11 +245,25 @@ def _read(
             next_step="Give a smaller top_k.",
         )
     samples, skipped = load_samples(batch, fitting, settings)
+    _require_prompts(samples, skipped)
     adam = None
     if state is not None:
         adam = read_state(state, weight_digests(weights))
         _take_masters(model, adam.masters)
     return _Read(model=model, tokenizer=tokenizer, samples=samples, skipped=skipped, adam=adam)
+
+
+def _require_prompts(samples: Sequence[Sample], skipped: Sequence[Skipped]) -> None:
+    """What is wrong with every prompt is no sample's doing."""
+    if samples or len(skipped) < _TELLING:
+        return
+    if all(each.reason in ("prompt", "other-prompt") for each in skipped):
+        raise SettingsError(
+            f"Of none of {len(skipped)} samples the prompt can be made as the server made it: "
+            f"{skipped[0].detail}",
+            next_step="Set training.hints.chat_template_arguments as the server does, or, where "
+            "it adds what is not recorded, training.hints.require_same_prompt: false.",
+        )
 
 
 def _scratch() -> tempfile.TemporaryDirectory[str]:

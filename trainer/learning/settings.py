@@ -27,6 +27,22 @@ __all__ = [
 Objective = Literal["two-term", "trl"]
 Precision = Literal["float32", "bfloat16"]
 HintPlace = Literal["last", "last_user"]
+_OURS = frozenset(
+    {
+        "add_generation_prompt",
+        "continue_final_message",
+        "conversation",
+        "max_length",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "tokenize",
+        "tokenizer_kwargs",
+        "truncation",
+    }
+)
+"""Arguments of the tokenizer's, not of its template's."""
 
 
 class _Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +67,13 @@ class HintRendering(_Settings, frozen=True, kw_only=True):
             raise SettingsError(
                 f"hints.template is {self.template!r}.",
                 next_step="Write {hint} once where the hint belongs.",
+            )
+        taken = sorted(_OURS & self.chat_template_arguments.keys())
+        if taken:
+            raise SettingsError(
+                f"hints.chat_template_arguments sets {', '.join(taken)}, which is no argument of "
+                "a template.",
+                next_step="Leave that out: prompts are always token ids, ready for a reply.",
             )
 
 
@@ -92,9 +115,10 @@ class LoraSettings(_Settings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         require_between("lora.rank", self.rank, 1, 4096)
         require_between("lora.alpha", self.alpha, 0.0, 1e6, above=True)
-        if not self.targets:
+        if not self.targets or "" in self.targets:
             raise SettingsError(
-                "lora.targets is empty.", next_step="Name the layers that get an adapter."
+                "lora.targets is empty, or one of them is.",
+                next_step="Name the layers that get an adapter.",
             )
 
 

@@ -25,7 +25,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from reef_release.artifacts.collector import collect
 from reef_release.artifacts.file_rules import ADAPTER_CONFIG, ADAPTER_WEIGHTS, rule_for
 from reef_release.domain.weights import candidate_id, digests_by_path
-from reef_release.errors import Refused
+from reef_release.errors import Refused, SettingsError
+from trainer.exhaustion import is_of_memory
 from trainer.learning.settings import LoraSettings
 from trainer.quiet import quiet_transformers
 
@@ -43,13 +44,16 @@ _SUFFIX = ".safetensors"
 _KEEP = "Give a complete, unaltered release."
 _DEFAULT = "default"
 """What peft calls an adapter that nobody named."""
+_LORA_FIELDS = {"r": "rank", "lora_alpha": "alpha", "target_modules": "targets"}
+"""What peft calls the settings of an adapter."""
 
 
 def load_policy(weights: Path, origin: Path, lora: LoraSettings | None) -> Any:
     """The model to train, in float32: all of it, or with `lora` an adapter on the origin.
 
     `weights` holds a full model, or an adapter. With `lora` and the origin itself as `weights`,
-    the adapter is new and drawn from torch's generator. Raises `Refused`.
+    the adapter is new and drawn from torch's generator. Raises `Refused`, and `SettingsError` when
+    `lora` fits neither the model nor the adapter.
     """
     is_adapter = (weights / ADAPTER_CONFIG).exists()
     if lora is None:
@@ -184,20 +188,36 @@ def _load_adapter(directory: Path | None, origin: Path, lora: LoraSettings) -> A
     with warnings.catch_warnings():
         # peft asks transformers for something under its older name.
         warnings.simplefilter("ignore", FutureWarning)
-        adapted: Any = get_peft_model(model, wanted)
+        try:
+            adapted: Any = get_peft_model(model, wanted)
+        except ValueError as error:
+            raise SettingsError(
+                f"No adapter can be put on the origin's lora.targets {list(lora.targets)}: {error}",
+                next_step="Name layers that the origin has in training.lora.targets.",
+            ) from error
     if directory is None:
         return adapted
     with _as_refusal(directory):
         found = LoraConfig.from_pretrained(str(directory))
-        for field in ("r", "lora_alpha", "target_modules", "use_rslora"):
+        if found.use_rslora:
+            raise ValueError("its scale is by the root of its rank, and no training makes that")
+        for field, setting in _LORA_FIELDS.items():
             if getattr(found, field) != getattr(wanted, field):
-                raise ValueError(f"its {field} is {getattr(found, field)!r}, not as configured")
+                raise SettingsError(
+                    f"training.lora.{setting} is {getattr(lora, setting)!r}; the adapter that is "
+                    f"trained on has {_shown(getattr(found, field))}.",
+                    next_step="Set it as it was when that was made, or train from the origin.",
+                )
         result: Any = set_peft_model_state_dict(adapted, load_file(directory / ADAPTER_WEIGHTS))
         wrong = [name for name in result.missing_keys if ".lora_" in name]
         wrong += list(result.unexpected_keys)
         if wrong:
             raise ValueError(f"tensors do not fit the origin: {json.dumps(wrong)[:2000]}")
     return adapted
+
+
+def _shown(value: Any) -> str:
+    return repr(sorted(value)) if isinstance(value, set | frozenset) else repr(value)
 
 
 @contextmanager
@@ -213,4 +233,6 @@ def _as_refusal(directory: Path) -> Iterator[None]:
         TypeError,
         ValueError,
     ) as error:
+        if is_of_memory(error):
+            raise
         raise Refused(f"{directory} makes no model: {error}.", next_step=_KEEP) from error

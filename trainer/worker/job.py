@@ -3,8 +3,8 @@
 What always holds: the events of a job follow from the job alone, bit for bit, so whoever is
 killed in the middle sends them again and the log takes each once. The result's directory is named
 by a digest of all that decides its content; if it is there and whole, it is not made again. What
-stands against this machine or the service is raised, to be gone on with; what would be met again
-by whoever tries is a failure of the batch, and recorded.
+stands against this machine, its settings or the service is raised, to be gone on with; what would
+be met again by whoever tries is a failure of the batch, and recorded.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from reef_release.errors import (
     UpstreamUnreachable,
 )
 from reef_release.traffic_wire import BatchAssignment
+from trainer.exhaustion import memory_told
 from trainer.learning.batch import WEIGHTS, Outcome, StepRecord, Stopped, Trained
 from trainer.learning.settings import TrainingSettings, settings_text
 from trainer.learning.weights import release_id
@@ -52,12 +53,17 @@ _DETAIL_CHARACTERS = 2000
 _PASSING = (
     Forbidden,
     RequestTimedOut,
+    SettingsError,
     Unauthorized,
     Unavailable,
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
 """Errors that say nothing of the batch."""
+_SMALLER = (
+    "Lower training.micro_batch or training.max_sample_tokens, set "
+    "training.gradient_checkpointing, or free some memory; the batch is trained then."
+)
 _log = structlog.get_logger(__name__)
 
 
@@ -198,17 +204,18 @@ class JobRun:
     ) -> Outcome:
         out = self._directory.result(self._job.result)
         try:
-            outcome = train(
-                self.batch,
-                weights=weights,
-                origin=origin,
-                out=out,
-                settings=self._settings,
-                seed=self._job.seed,
-                state=state,
-                serving=sampler(),
-                on_step=partial(self._on_step, report),
-            )
+            with memory_told("The training", _SMALLER):
+                outcome = train(
+                    self.batch,
+                    weights=weights,
+                    origin=origin,
+                    out=out,
+                    settings=self._settings,
+                    seed=self._job.seed,
+                    state=state,
+                    serving=sampler(),
+                    on_step=partial(self._on_step, report),
+                )
         except OSError as error:
             raise Unavailable(
                 f"The training cannot be written: {error}.",
@@ -246,8 +253,9 @@ class JobRun:
         report.send()
         weights = self._directory.result(self._job.result) / WEIGHTS
         try:
-            screening = grade(outcome.weights_id, weights)
-        except (BadRequest, Refused, SettingsError) as error:
+            with memory_told("The screening", "Free some; it is done then."):
+                screening = grade(outcome.weights_id, weights)
+        except (BadRequest, Refused) as error:
             stopped = _error(f"The weights make no model: {error.detail}")
             stopped = msgspec.structs.replace(stopped, skipped=outcome.skipped)
             report.failed(stopped)

@@ -76,6 +76,7 @@ class TrainWorker:
         """Work until *stop* is set; returns how many batches were trained.
 
         With *once*: until nothing is left to do now, and what stands against it is raised.
+        `SettingsError` is raised always.
         """
         stop = stop or threading.Event()
         pause_s = self._desk.config.poll_s
@@ -84,6 +85,9 @@ class TrainWorker:
                 if self._round():
                     pause_s = self._desk.config.poll_s
                     continue
+            except SettingsError:
+                # No waiting mends it, and each batch that is claimed would meet it.
+                raise
             except (ReefError, OSError) as error:
                 if once:
                     raise

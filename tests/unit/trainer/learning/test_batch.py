@@ -318,6 +318,32 @@ def test_more_candidates_than_the_model_has_tokens_are_refused(tmp_path: Path) -
         train(tmp_path / "out", TrainingSettings(terms=ObjectiveSettings(top_k=769)))
 
 
+@pytest.mark.parametrize("target", ["nolayer", "model"])
+def test_an_adapter_on_layers_that_the_origin_has_not_is_a_mistake_of_the_settings(
+    target: str, tmp_path: Path
+) -> None:
+    settings = TrainingSettings(lora=LoraSettings(rank=4, targets=(target,)))
+    with pytest.raises(SettingsError, match=f"lora.targets .*{target}"):
+        train(tmp_path / "out", settings)
+
+
+def test_prompts_that_are_all_others_than_the_server_made_are_a_mistake_of_the_settings(
+    tmp_path: Path,
+) -> None:
+    def change(views: list[BatchSampleView]) -> list[BatchSampleView]:
+        other = {"role": "system", "content": "Be brief."}
+        return [msgspec.structs.replace(each, messages=[other, *each.messages]) for each in views]
+
+    def hinted(views: list[BatchSampleView]) -> list[BatchSampleView]:
+        return [each for each in change(views) if each.hinted]
+
+    with pytest.raises(SettingsError, match="Of none of 4 samples"):
+        train(tmp_path / "out", batch=make_batch(8, hinted))
+    # One alone may be its own fault.
+    one = stopped(tmp_path / "one", batch=make_batch(8, lambda views: hinted(views)[:1]))
+    assert one.reason == "error"
+
+
 def test_the_teacher_is_the_origin_and_not_what_is_trained(tmp_path: Path) -> None:
     outcome = trained(tmp_path / "out", weights=BETTER, serving=ORIGIN)
     assert outcome.steps[0].metrics["kl_origin"] > 0.05
@@ -364,7 +390,7 @@ def test_an_adapter_is_trained_on_the_origin_and_is_admissible(tmp_path: Path) -
     assert scores[0] != scores[1]
     with pytest.raises(Refused, match="is an adapter"):
         train(tmp_path / "full", weights=first / WEIGHTS)
-    with pytest.raises(Refused, match="not as configured"):
+    with pytest.raises(SettingsError, match=r"lora.rank is 8; .* has 4"):
         train(
             tmp_path / "rank", TrainingSettings(lora=LoraSettings(rank=8)), weights=first / WEIGHTS
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import torch
 from structlog.testing import capture_logs
 
 from reef_release.domain import events as ev
@@ -31,6 +32,7 @@ from trainer.worker.candidates import Candidates
 from trainer.worker.screening import Score
 from trainer.worker.settings import ScreeningSettings, WorkerSettings, read_worker_settings
 from trainer.worker.state import StateDirectory
+from trainer.worker.worker import TrainWorker
 
 
 @pytest.fixture
@@ -541,6 +543,49 @@ def crash() -> Outcome:
     raise RuntimeError("CUDA out of memory")
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), "does not fit.*CUDA out of memory"),
+        (MemoryError(), "does not fit.*it is full"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "does not fit"),
+        (SettingsError("terms.top_k is 769; there are 768 tokens."), "768 tokens"),
+    ],
+)
+def test_what_stands_against_the_machine_or_its_settings_burns_no_batch(
+    school: Class, error: Exception, words: str
+) -> None:
+    def fail() -> Outcome:
+        raise error
+
+    batch_id = school.traffic.form()
+    school.traffic.form()
+    school.train.outcome = fail
+    for _ in range(4):
+        with pytest.raises((Unavailable, SettingsError), match=words):
+            school.run()
+    assert school.ends("training.failed") == []
+    assert {each["batch_id"] for each in school.train.calls} == {batch_id}
+    school.train.outcome = None
+    school.settings["training"] = {"micro_batch": 1}
+    school.run()
+    assert [each.batch_id for each in school.ends("training.completed")] == [batch_id]
+
+
+def test_a_trainer_that_runs_ends_with_settings_that_cannot_work(
+    school: Class, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> Outcome:
+        raise SettingsError("terms.top_k is 769; there are 768 tokens.")
+
+    school.traffic.form()
+    school.train.outcome = refuse
+    real = TrainWorker.run
+    monkeypatch.setattr(TrainWorker, "run", lambda worker, once: real(worker))
+    with pytest.raises(SettingsError, match="768 tokens"):
+        school.run()
+
+
 def full_disk() -> Outcome:
     raise OSError(28, "No space left on device")
 
@@ -557,7 +602,6 @@ def test_a_crash_of_the_training_is_an_error_with_its_words(school: Class) -> No
     "error",
     [
         Refused("these weights make no model", next_step="Give a complete release."),
-        SettingsError("terms.top_k is 769; there are 768 tokens."),
         BadRequest("the state holds nothing"),
         Conflict("two things of one name"),
     ],
