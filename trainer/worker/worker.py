@@ -22,6 +22,7 @@ from reef_release.client import ReefClient
 from reef_release.errors import ReefError, Refused, SettingsError, Unavailable
 from reef_release.ids import uuid7
 from trainer.learning.batch import STATE, Stopped
+from trainer.worker.answers import require_sound
 from trainer.worker.candidates import Candidates, Screen
 from trainer.worker.desk import Desk, TrainWorkerConfig
 from trainer.worker.job import Dropped, JobRun, Train, new_job
@@ -154,6 +155,7 @@ class TrainWorker:
         )
         if batch is None:
             return False
+        require_sound(batch, scenario, self._desk.config.channel)
         self._desk.directory.keep_batch(batch)
         self._candidates.settle()
         job = new_job(

@@ -34,7 +34,7 @@ from trainer.worker.settings import WorkerSettings
 from trainer.worker.state import StateDirectory
 from trainer.worker.worker import TrainWorker
 
-__all__ = ["Class", "FakeClient", "FakeTrain", "score_of", "stopped"]
+__all__ = ["Class", "FakeClient", "FakeTrain", "lease", "score_of", "stopped"]
 
 SHORT = {
     "verifiers": ["answer@1"],
@@ -73,7 +73,7 @@ class FakeClient:
             if batch.formed.channel != channel:
                 continue
             self.leases += 1
-            lease_id = f"lease-{self.leases}"
+            lease_id = lease(self.leases)
             claimed = ev.BatchClaimed(
                 batch_id=batch_id, lease_id=lease_id, worker=worker, lease_s=60
             )
@@ -257,6 +257,19 @@ def score_of(passed: int, right: int, count: int = 10) -> Score:
     return Score(count=count, passed=passed, right=right, cut=0)
 
 
+def lease(number: int) -> str:
+    """The id of the fake service's lease of that number."""
+    return f"00000000-0000-7000-8000-{number:012d}"
+
+
+class Formed(Traffic):
+    """With ids of batches as the service makes them."""
+
+    def form(self, *turns: str, batch_id: str | None = None) -> str:
+        number = len(self.world.scenario.traffic.batches)
+        return super().form(*turns, batch_id=batch_id or f"{number:032x}")
+
+
 class Class:
     """A world with one release served, a trainer, and what is needed to start it anew."""
 
@@ -265,7 +278,7 @@ class Class:
         self.world = World(directory / "world")
         self.world.create_scenario(standard=SHORT)
         self.world.release()
-        self.traffic = Traffic(self.world)
+        self.traffic = Formed(self.world)
         self.client = FakeClient(world=self.world)
         self.train = FakeTrain()
         self.score: Callable[[str], Score] = lambda weights: score_of(

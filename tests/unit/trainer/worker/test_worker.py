@@ -24,7 +24,7 @@ from reef_release.errors import (
     Unavailable,
 )
 from reef_release.training_wire import FailedData
-from tests.unit.trainer.worker.fakes import Class, score_of, stopped
+from tests.unit.trainer.worker.fakes import Class, lease, score_of, stopped
 from trainer.learning.batch import Outcome
 from trainer.learning.recording import BATCH, SETTINGS, parts_of, read_recording
 from trainer.learning.samples import Skipped, read_batch
@@ -483,13 +483,13 @@ def test_a_batch_whose_lease_ran_out_is_claimed_again_and_not_trained_again(
     school.client.before = school.unavailable("training.completed")
     with pytest.raises(Unavailable):
         school.run()
-    expired = ev.BatchReleased(batch_id=batch_id, lease_id="lease-1", reason="expired")
+    expired = ev.BatchReleased(batch_id=batch_id, lease_id=lease(1), reason="expired")
     school.world.append(expired)
     school.client.before = lambda _what: None
     school.run()
     assert len(school.train.calls) == 1
     assert len(school.ends("training.completed")) == 1
-    assert school.ends("training.completed")[0].lease_id == "lease-2"
+    assert school.ends("training.completed")[0].lease_id == lease(2)
 
 
 def test_a_claim_that_was_never_noted_is_given_back(school: Class) -> None:
@@ -499,7 +499,7 @@ def test_a_claim_that_was_never_noted_is_given_back(school: Class) -> None:
     school.client.claim("homework", f"t/{school.kept().identity}")
     school.run()
     (completed,) = school.ends("training.completed")
-    assert (completed.lease_id, completed.batch_id) == ("lease-2", batch_id)
+    assert (completed.lease_id, completed.batch_id) == (lease(2), batch_id)
 
 
 def test_what_another_trainer_holds_is_left_to_it(school: Class) -> None:
@@ -663,7 +663,7 @@ def test_a_batch_that_is_no_longer_on_the_disk_is_claimed_again(school: Class) -
     (school.root / "state" / "batches" / f"{batch_id}.json").unlink()
     school.client.before = lambda _what: None
     school.run()
-    assert [each.lease_id for each in school.ends("training.completed")] == ["lease-2"]
+    assert [each.lease_id for each in school.ends("training.completed")] == [lease(2)]
 
 
 def test_figures_that_are_none_are_left_out_of_the_step_that_has_them(school: Class) -> None:
@@ -796,7 +796,7 @@ def test_a_line_that_the_log_does_not_let_end_is_told_of_and_left(
 ) -> None:
     school.settings["screening"] = {"submit_pass_rate": 0.5, "give_up_after": 1}
     school.score = lambda weights: score_of(0, 10)
-    school.traffic.form()
+    batch_id = school.traffic.form()
     real = school.client.batch
 
     def hidden(*given: Any) -> Any:
@@ -808,7 +808,7 @@ def test_a_line_that_the_log_does_not_let_end_is_told_of_and_left(
         school.run()
     (told,) = [each for each in logs if each["event"] == "line not ended in the log"]
     assert told["why"] == "another token holds its batches"
-    assert "reef-release restore b0" in told["next_step"]
+    assert f"reef-release restore {batch_id}" in told["next_step"]
     assert school.kept().line is None
     assert school.ends("batch.released") == []
 
