@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from reef_release.traffic_wire import BatchAssignment
 from trainer.engines.transformers_engine import TransformersEngine
 from trainer.engines.weights import ModelFiles
 from trainer.learning import ranks
-from trainer.learning.drift import drift
+from trainer.learning.drift import LeftOut, Moved, drift, gather, leave_out, moved
 from trainer.learning.optimizer import (
     AdamState,
     gather_state,
@@ -39,7 +39,7 @@ from trainer.learning.samples import Model, Sample, Skipped, load_samples, summa
 from trainer.learning.sdpo import sdpo_config
 from trainer.learning.settings import TrainingSettings
 from trainer.learning.step import RecordedTurnsTrainer
-from trainer.learning.watches import StepStopped, StopReason, check
+from trainer.learning.watches import Bounds, StepStopped, StopReason, check
 from trainer.learning.weights import (
     load_policy,
     load_tokenizer,
@@ -57,6 +57,7 @@ WEIGHTS = "weights"
 STATE = "state"
 """Where in `out` Adam's state is, which belongs to them."""
 _REPORT = "training.json"
+_FIGURES_ALONE = Bounds(drift=None, drift_share=None)
 _TELLING = 2
 """So many samples that all fail alike say something of the settings."""
 
@@ -129,6 +130,31 @@ def run_batch(
         raise BadRequest(f"{out} exists already.", next_step="Name a directory that does not.")
     partial = out.with_name(out.name + ".partial")
     ranks.first(lambda: shutil.rmtree(partial, ignore_errors=True))
+    left: dict[str, Skipped] = {}
+    while True:
+        try:
+            return _run(
+                batch, weights, origin, out, partial, settings, seed, state, serving, on_step, left
+            )
+        except LeftOut as found:
+            # From the start: what comes of the others must not know that these were there.
+            left |= {each.turn_id: each for each in found.skipped}
+
+
+def _run(
+    batch: BatchAssignment,
+    weights: Path,
+    origin: Path,
+    out: Path,
+    partial: Path,
+    settings: TrainingSettings,
+    seed: int,
+    state: Path | None,
+    serving: Path | None,
+    on_step: Callable[[StepRecord], None] | None,
+    left: Mapping[str, Skipped],
+) -> Outcome:
+    """`run_batch` without the samples in `left`. Raises `LeftOut` when others are off."""
     steps: list[StepRecord] = []
     found: dict[str, float] = {}
 
@@ -138,7 +164,7 @@ def run_batch(
             ranks.first(lambda: None if on_step is None else on_step(steps[-1]))
 
     with _deterministic(settings.threads, seed):
-        given = ranks.together(lambda: _read(batch, weights, origin, state, settings))
+        given = ranks.together(lambda: _read(batch, weights, origin, state, settings, left))
         model, samples = given.model, given.samples
         found.update(summary(samples))
 
@@ -161,11 +187,20 @@ def run_batch(
             if given.adam is not None:
                 restore(optimizer, placed.named_parameters(), given.adam)
 
+        def look(all_moved: list[Moved]) -> None:
+            leave_out(all_moved, settings.bounds)
+            found.update(drift(all_moved))
+            check(found, settings.bounds)
+
+        def look_again(all_moved: list[Moved]) -> None:
+            # Compared was with the release that sampled; of these weights, only that they are
+            # numbers is asked.
+            leave_out(all_moved, _FIGURES_ALONE)
+
         try:
             check(found, settings.bounds)
             if serving is not None:
-                found.update(_drift(samples, serving, origin, settings))
-                check(found, settings.bounds)
+                look(_moved(samples, serving, origin, settings))
             with ranks.together(_scratch) as scratch:
                 share = -(-len(samples) // ranks.count())
                 trainer = RecordedTurnsTrainer(
@@ -176,7 +211,7 @@ def run_batch(
                     settings=settings,
                     config=sdpo_config(settings, share, Path(scratch), seed),
                     optimizer=optimizer,
-                    on_drift=found.update if serving is None else None,
+                    on_moved=look if serving is None else look_again,
                     on_begin=begin,
                     on_step=record,
                 )
@@ -235,6 +270,7 @@ def _read(
     origin: Path,
     state: Path | None,
     settings: TrainingSettings,
+    left: Mapping[str, Skipped],
 ) -> _Read:
     model = load_policy(weights, origin, settings.lora)
     tokenizer = load_tokenizer(origin)
@@ -246,6 +282,10 @@ def _read(
         )
     samples, skipped = load_samples(batch, fitting, settings)
     _require_prompts(samples, skipped)
+    if left:
+        places = {each.turn_id: place for place, each in enumerate(batch.samples)}
+        samples = [each for each in samples if each.turn_id not in left]
+        skipped = sorted([*skipped, *left.values()], key=lambda each: places[each.turn_id])
     adam = None
     if state is not None:
         adam = read_state(state, weight_digests(weights))
@@ -282,15 +322,18 @@ def _fitting(model: Any, tokenizer: Any) -> Model:
     )
 
 
-def _drift(
+def _moved(
     samples: Sequence[Sample], serving: Path, origin: Path, settings: TrainingSettings
-) -> dict[str, float]:
+) -> list[Moved]:
     """How far the recorded log-probabilities are from those of the release that sampled."""
     engine = TransformersEngine(threads=settings.threads)
     below = None if settings.lora is None or serving == origin else ModelFiles(directory=origin)
     engine.load(serving, foundation=below)
-    return drift(
-        each.beside(engine.score(each.prompt_ids, each.token_ids, each.temperature))
+    return gather(
+        moved(
+            each.turn_id,
+            *each.beside(engine.score(each.prompt_ids, each.token_ids, each.temperature)),
+        )
         for each in samples[ranks.index() :: ranks.count()]
         if not each.lagging
     )

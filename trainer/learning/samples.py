@@ -7,14 +7,13 @@ padded or mended.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence, Set
 from typing import Any
 
 import msgspec
 from jinja2 import TemplateError
 
-from reef_release.domain.traffic.tokens import token_fault
+from reef_release.domain.traffic.tokens import temperature_fault, token_fault
 from reef_release.errors import BadRequest
 from reef_release.traffic_wire import BatchAssignment, BatchSampleView
 from trainer.learning.prompts import hinted_messages, render
@@ -159,7 +158,7 @@ def _load(
     if settings.objective == "trl" and 0 in mask:
         raise _Refusal("masked", "the objective of TRL trains every token of a reply")
     temperature = 1.0 if view.temperature is None else view.temperature
-    if not (math.isfinite(temperature) and temperature > 0):
+    if temperature_fault(temperature) is not None:
         raise _Refusal("temperature", f"sampled at {temperature}: no distribution to learn from")
     if view.score not in _SCORES:
         raise _Refusal("score", f"the score is {view.score}, not -1, 0 or 1")

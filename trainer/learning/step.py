@@ -20,13 +20,12 @@ from torch import Tensor
 from transformers import PrinterCallback
 
 from trainer.learning import ranks
-from trainer.learning.drift import drift
+from trainer.learning.drift import Moved, gather, moved
 from trainer.learning.samples import Sample, places
 from trainer.learning.sdpo import Metrics, SDPOConfig, SDPOTrainer, StepWatch, mean_of_all
 from trainer.learning.settings import TrainingSettings
 from trainer.learning.teaching import fixed_numbers, rounds
 from trainer.learning.tensors import pad_left, plain_tensors
-from trainer.learning.watches import check
 from trainer.objective.loss import Tokens, aggregate, two_term_loss
 from trainer.objective.penalty import coarse_kl, kl_estimate
 from trainer.objective.probabilities import entropies, logprobs_at
@@ -38,8 +37,9 @@ __all__ = ["RecordedTurnsTrainer"]
 class RecordedTurnsTrainer(SDPOTrainer):
     """One batch, `settings.epochs` optimizer steps.
 
-    `on_begin` gets the model when it is placed, before the first step; `on_drift` what `drift`
-    finds of these weights, where they are those that sampled.
+    `on_begin` gets the model when it is placed, and `on_moved` all processes' samples, how far
+    these weights are from what was recorded of them; both before the first step. What they raise
+    ends the training.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class RecordedTurnsTrainer(SDPOTrainer):
         settings: TrainingSettings,
         config: SDPOConfig,
         optimizer: torch.optim.AdamW,
-        on_drift: Callable[[Metrics], None] | None,
+        on_moved: Callable[[list[Moved]], None],
         on_begin: Callable[[Any], None],
         on_step: Callable[[int, Metrics], None],
     ) -> None:
         self._origin = origin
         self._settings = settings
-        self._on_drift = on_drift
+        self._on_moved = on_moved
         share = config.per_device_train_batch_size * config.gradient_accumulation_steps
         self._places = places(samples, share * ranks.count())
         # Of a mean over places, to one over samples: fillers count there, and not here.
@@ -117,13 +117,7 @@ class RecordedTurnsTrainer(SDPOTrainer):
             batch["teacher_attention_mask"] = torch.cat(
                 [mask.to(device), batch["completion_mask"]], 1
             )
-        if self._on_drift is not None:
-            counted = batch["drift_mask"].bool()
-            names = ("old_per_token_logps", "base_logprobs")
-            rows = zip(*(batch[name] for name in names), counted, strict=True)
-            found = drift((here[mask].tolist(), there[mask].tolist()) for here, there, mask in rows)
-            self._on_drift(found)
-            check(found, self._settings.bounds)
+        self._on_moved(gather(_moved(samples, batch)))
         return batch
 
     def _fixed(
@@ -251,6 +245,24 @@ class RecordedTurnsTrainer(SDPOTrainer):
     def _set_temperatures(self, temperatures: Tensor) -> None:
         # TRL divides all logits by this; it broadcasts over them.
         self.temperature = temperatures.view(-1, 1, 1)
+
+
+def _moved(samples: Sequence[Sample], batch: dict[str, Tensor]) -> Iterator[Moved]:
+    """Of each sample, what is compared of it, and whether all of its figures are finite."""
+    figures = ("old_per_token_logps", "origin_logprobs")
+    for place, sample in enumerate(samples):
+        if sample.filler:
+            continue
+        counted = batch["drift_mask"][place].bool()
+        here, there = (
+            batch[name][place][counted].tolist()
+            for name in ("old_per_token_logps", "base_logprobs")
+        )
+        found = moved(sample.turn_id, here, there)
+        trained = batch["trained_mask"][place].bool()
+        if not all(bool(batch[name][place][trained].isfinite().all()) for name in figures):
+            found = found._replace(total=float("nan"))
+        yield found
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from reef_release.domain.traffic.training_rules import LARGEST_FIGURE
+from reef_release.errors import SettingsError
 from trainer.objective.settings import require_between
 
 __all__ = ["Bounds", "StepStopped", "StopReason", "check"]
@@ -45,6 +46,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The sum of those differences over all samples, as a share of the sum of the recorded
     log-probabilities. Of a model that is mostly sure, the differences are small whatever is
     wrong; this also finds another temperature."""
+    off_samples: float | None = 0.5
+    """The share of samples that may be left out, with a figure that is not finite or beyond a
+    bound of drift, before the first step. More are nobody's in particular and stop the batch."""
     update_norm: float | None = 0.1
     """Length of one step's change, relative to the length of what is trained."""
 
@@ -53,6 +57,14 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             value = getattr(self, name)
             if value is not None:
                 require_between(f"bounds.{name}", value, 0.0, 1e9)
+        for name in ("reply_tokens", "entropy"):
+            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
+            if low is not None and high is not None and low > high:
+                raise SettingsError(
+                    f"bounds.{name}_low is {low:g} and bounds.{name}_high is {high:g}: nothing "
+                    "is between them.",
+                    next_step="Make the low one the smaller, or one of them null.",
+                )
 
 
 class StepStopped(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from reef_release.traffic_wire import BatchSampleView
 from tests.batches import TEMPERATURE, make_batch
 from trainer.engines.transformers_engine import TransformersEngine
 from trainer.learning.batch import Outcome, Stopped, Trained, run_batch
-from trainer.learning.drift import drift
+from trainer.learning.drift import LeftOut, Moved, drift, leave_out, moved
 from trainer.learning.settings import TrainingSettings
 from trainer.learning.watches import Bounds
 from trainer.tiny.shipped import BETTER, ORIGIN
@@ -22,13 +23,14 @@ DEFAULT, ALIKE = Bounds(), Bounds(drift_share=None)
 
 
 def test_it_is_the_largest_mean_of_a_sample_and_the_share_of_all() -> None:
-    found = drift([([-1.0, -2.0], [-1.5, -2.5]), ([-1.0] * 8, [-1.0] * 8), ([], [])])
+    pairs = [([-1.0, -2.0], [-1.5, -2.5]), ([-1.0] * 8, [-1.0] * 8), ([], [])]
+    found = drift([moved("turn", *each) for each in pairs])
     assert found["drift"] == pytest.approx(0.5)
     assert found["drift_share"] == pytest.approx(1.0 / 12.0)
 
 
 def test_a_token_that_is_certain_is_no_division_by_nothing() -> None:
-    assert drift([([-1e-7], [0.0])])["drift_share"] == pytest.approx(1e-4)
+    assert drift([moved("turn", [-1e-7], [0.0])])["drift_share"] == pytest.approx(1e-4)
     assert drift([]) == {"drift": 0.0, "drift_share": 0.0}
 
 
@@ -72,11 +74,32 @@ def result(
     )
 
 
+def without_first(views: list[BatchSampleView]) -> list[BatchSampleView]:
+    return views[1:]
+
+
 @pytest.mark.parametrize("serving", [None, ORIGIN])
-def test_one_sample_of_sixteen_that_other_weights_gave_stops_the_batch(
+def test_one_sample_that_other_weights_gave_is_left_out_as_if_it_had_never_been_there(
     serving: Path | None, tmp_path: Path
 ) -> None:
     outcome = result(tmp_path / "out", other_weights, ALIKE, serving)
+    assert isinstance(outcome, Trained)
+    (skipped,) = outcome.skipped
+    assert (skipped.turn_id, skipped.reason) == ("turn-0", "drift")
+    assert "above the bound 0.3" in skipped.detail
+    alone = result(tmp_path / "alone", without_first, ALIKE, serving)
+    assert isinstance(alone, Trained)
+    assert (outcome.steps, outcome.after, outcome.batch) == (alone.steps, alone.after, alone.batch)
+    assert outcome.weights_id == alone.weights_id
+
+
+@pytest.mark.parametrize("serving", [None, ORIGIN])
+@pytest.mark.parametrize("off_samples", [0.0, 0.05])
+def test_more_samples_that_are_off_than_may_be_stop_the_batch(
+    off_samples: float, serving: Path | None, tmp_path: Path
+) -> None:
+    bounds = Bounds(drift_share=None, off_samples=off_samples)
+    outcome = result(tmp_path / "out", other_weights, bounds, serving)
     assert isinstance(outcome, Stopped)
     assert (outcome.reason, outcome.steps) == ("drift", ())
     assert outcome.detail.startswith("drift is ")
@@ -89,6 +112,38 @@ def test_another_temperature_than_is_said_stops_the_batch(change: object, tmp_pa
     assert isinstance(outcome, Stopped)
     assert outcome.reason == "drift"
     assert outcome.detail.startswith("drift_share is ")
+
+
+def of(*means: float, size: float = 1.0) -> list[Moved]:
+    """Samples of ten tokens with these drifts, and so much of them recorded."""
+    return [Moved(str(place), 10 * mean, size, 10) for place, mean in enumerate(means)]
+
+
+def left_out(samples: list[Moved], bounds: Bounds = DEFAULT) -> dict[str, str]:
+    try:
+        leave_out(samples, bounds)
+    except LeftOut as found:
+        return {each.turn_id: each.reason for each in found.skipped}
+    return {}
+
+
+def test_a_sample_whose_figures_are_no_numbers_is_left_out_and_half_of_them_at_most() -> None:
+    nan, inf = float("nan"), float("inf")
+    assert left_out(of(0.0, nan, 0.0, inf)) == {"1": "non-finite", "3": "non-finite"}
+    assert left_out(of(nan, nan, 0.0)) == {}
+    assert math.isnan(drift(of(0.0, nan, nan))["drift"])
+    assert left_out(of(nan, nan), Bounds(off_samples=None)) == dict.fromkeys("01", "non-finite")
+    # One of which nothing is compared is no part of the share.
+    assert left_out([*of(0.0, 0.4), Moved("2", 0.0, 0.0, 0)]) == {"1": "drift"}
+
+
+def test_samples_that_alone_make_the_share_too_large_are_left_out() -> None:
+    # Below the bound of the mean, and far from what was recorded.
+    assert left_out(of(0.0, 0.0, 0.0, 0.29)) == {"3": "drift"}
+    # A little wrong everywhere is nobody's doing.
+    assert left_out(of(0.02, 0.02, 0.02, 0.0)) == {}
+    # Nor is anyone left out who is sure of all, while the others make up for it.
+    assert left_out([*of(0.0, 0.02, size=10.0), Moved("2", 0.05, 0.1, 10)]) == {}
 
 
 def test_what_these_weights_said_has_no_drift(tmp_path: Path) -> None:
