@@ -1,8 +1,9 @@
 """Recorded turns into samples that can be trained on, or the reason why not.
 
 What always holds: a sample's ids, log-probabilities and mask have one length and are finite; it
-comes from a release that the batch names; it is whole. What is wrong is refused, never cut,
-padded or mended.
+comes from a release that the batch names; it is whole; its tokens are those of the recorded
+messages, so that whoever looked at those looked at what is trained. What is wrong is refused,
+never cut, padded or mended.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from reef_release.errors import BadRequest
 from reef_release.traffic_wire import BatchAssignment, BatchSampleView
 from trainer.learning.prompts import hinted_messages, render
 from trainer.learning.settings import TrainingSettings
+from trainer.learning.texts import is_said
 
 __all__ = ["Model", "Sample", "Skipped", "load_samples", "places", "read_batch", "summary"]
 
 _SCORES = (-1, 0, 1)
+_TEMPLATE_FAULTS = (ValueError, TypeError, KeyError, TemplateError)
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +167,10 @@ def _load(
         raise _Refusal("score", f"the score is {view.score}, not -1, 0 or 1")
     reward = float(view.score) if view.policy else 0.0
     distilled = view.distillation and (view.hinted or settings.teach_unhinted)
+    if settings.hints.require_same_prompt:
+        _require_same(view, model.tokenizer, settings)
+    if not is_said(model.tokenizer, view.token_ids, view.reply):
+        raise _Refusal("other-text", "its tokens do not say what is recorded as the reply")
     prompts = _teacher_prompts(view, model.tokenizer, settings)
     limit = min(settings.max_sample_tokens, model.context_tokens)
     longest = len(view.token_ids) + max(map(len, (view.prompt_token_ids, *prompts)))
@@ -195,17 +202,20 @@ def _teacher_prompts(
         raise _Refusal("no-hint", "the sample is said to have a hint and has none")
     rendering = settings.hints
     try:
-        if rendering.require_same_prompt:
-            _require_same(render(tokenizer, view.messages, rendering), plain)
         return tuple(
             render(tokenizer, hinted_messages(view.messages, hint, rendering), rendering)
             for hint in view.hints
         )
-    except (ValueError, TypeError, KeyError, TemplateError) as error:
+    except _TEMPLATE_FAULTS as error:
         raise _Refusal("prompt", f"the hinted prompt cannot be rendered: {error}") from error
 
 
-def _require_same(rendered: Sequence[int], recorded: Sequence[int]) -> None:
+def _require_same(view: BatchSampleView, tokenizer: Any, settings: TrainingSettings) -> None:
+    try:
+        rendered = render(tokenizer, view.messages, settings.hints)
+    except _TEMPLATE_FAULTS as error:
+        raise _Refusal("prompt", f"the prompt cannot be rendered: {error}") from error
+    recorded = tuple(view.prompt_token_ids)
     if rendered != recorded:
         raise _Refusal(
             "other-prompt",

@@ -59,7 +59,8 @@ class HintRendering(_Settings, frozen=True, kw_only=True):
     chat_template_arguments: dict[str, Any] = {}
     """What the server gives to its chat template besides the messages."""
     require_same_prompt: bool = True
-    """Refuse a sample whose prompt, rendered here without its hint, is not the one recorded."""
+    """Refuse a sample whose prompt, rendered here from its messages without a hint, is not the
+    token ids recorded: those could be of a task that nobody has read."""
 
     def __post_init__(self) -> None:
         require_one_of("hints.place", self.place, HintPlace)

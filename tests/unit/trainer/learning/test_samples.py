@@ -96,6 +96,15 @@ def test_no_temperature_means_one_and_a_cut_reply_is_seen(model: Model) -> None:
         ({"score": 2}, "score"),
         ({"hints": []}, "no-hint"),
         ({"messages": [{"role": "user", "content": "Something else."}]}, "other-prompt"),
+        (
+            {
+                "messages": [{"role": "user", "content": "Something else."}],
+                "hints": [],
+                "hinted": False,
+            },
+            "other-prompt",
+        ),
+        ({"reply": {"role": "assistant", "content": "Something else."}}, "other-text"),
     ],
 )
 def test_a_sample_that_cannot_be_trusted_is_skipped_with_its_reason(
