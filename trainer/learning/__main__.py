@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from reef_release.errors import BadRequest, ReefError, SettingsError
-from trainer.learning.recording import BATCH, SETTINGS, Recorded, parts_of, read_recording
+from trainer.learning.recording import (
+    BATCH,
+    SETTINGS,
+    Recorded,
+    parts_of,
+    read_recording,
+    require_whole,
+)
 from trainer.worker.settings import WorkerSettings, read_worker_settings
 
 if TYPE_CHECKING:
@@ -93,10 +100,19 @@ def _replay(given: argparse.Namespace) -> int:
     from trainer.learning import ranks
     from trainer.learning.batch import Trained, run_batch
     from trainer.learning.samples import read_batch
+    from trainer.learning.weights import release_id
 
+    batch = read_batch(document)
+    if recorded is not None:
+        require_whole(
+            given.recording,
+            recorded,
+            batch_id=batch.batch_id,
+            parent=release_id(given.weights),
+        )
     ranks.join()
     outcome = run_batch(
-        read_batch(document),
+        batch,
         weights=given.weights or given.origin,
         origin=given.origin,
         out=given.out,

@@ -10,13 +10,33 @@ it. What people said stands in the batch.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import msgspec
 
-from reef_release.errors import BadRequest
+from reef_release.domain.canonical import sha256_hex
+from reef_release.errors import BadRequest, Refused
 
-__all__ = ["ABOUT", "BATCH", "SETTINGS", "Recorded", "parts_of", "read_recording"]
+__all__ = [
+    "ABOUT",
+    "BATCH",
+    "SETTINGS",
+    "Recorded",
+    "part_digest",
+    "parts_of",
+    "read_recording",
+    "require_whole",
+]
+    "ABOUT",
+    "BATCH",
+    "SETTINGS",
+    "Recorded",
+    "part_digest",
+    "parts_of",
+    "read_recording",
+    "require_whole",
+]
 
 ABOUT = "recording.json"
 BATCH = "batch.json"
@@ -70,3 +90,37 @@ def parts_of(directory: Path, recorded: Recorded) -> dict[str, Path | None]:
         "serving": recorded.serving,
     }
     return {name: None if at is None else directory / at for name, at in places.items()}
+
+
+def part_digest(directory: Path) -> str:
+    """The name that a part has among `parts`, by the names and digests of its files."""
+    digests = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as opened:
+                digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            digests[path.relative_to(directory).as_posix()] = digest
+    return sha256_hex(msgspec.json.encode(digests))
+
+
+def require_whole(directory: Path, recorded: Recorded, *, batch_id: str, parent: str) -> None:
+    """Raise `Refused` when the recording in *directory* is not as its trainer left it.
+
+    *batch_id* is that of its batch, and *parent* the id of the weights among its parts.
+    """
+    altered = [
+        f"{path.name[:12]}, its {name}, holds other files than it is named after"
+        for name, path in parts_of(directory, recorded).items()
+        if path is not None and part_digest(path) != path.name
+    ]
+    for name, said, found in (
+        ("batch_id", recorded.batch_id, batch_id),
+        ("parent", recorded.parent, parent),
+    ):
+        if said != found:
+            altered.append(f"its {name} is {said}, and its files are of {found}")
+    if altered:
+        raise Refused(
+            f"The recording {directory} was altered: {'; '.join(altered)}.",
+            next_step="Copy it from the trainer's --state once more, with `parts` beside it.",
+        )

@@ -9,19 +9,25 @@ trained from, each kept once however many recordings name it, and as long as one
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from reef_release.artifacts.blob_files import sync_directory
-from reef_release.domain.canonical import sha256_hex
-from reef_release.errors import BadRequest
+from reef_release.errors import BadRequest, Unavailable
 from reef_release.traffic_wire import BatchAssignment
-from trainer.learning.recording import ABOUT, BATCH, SETTINGS, Recorded, parts_of, read_recording
+from trainer.learning.recording import (
+    ABOUT,
+    BATCH,
+    SETTINGS,
+    Recorded,
+    part_digest,
+    parts_of,
+    read_recording,
+)
 from trainer.learning.settings import TrainingSettings
 from trainer.worker.files import only, sync_tree
 
@@ -53,7 +59,10 @@ class Recordings:
         state: Path | None,
         serving: Path | None,
     ) -> None:
-        """Record a batch that was trained, unless it is recorded. Raises `OSError`."""
+        """Record a batch that was trained, unless it is recorded.
+
+        Raises `Unavailable` when the disk is in the way.
+        """
         target = self._replay / batch.batch_id
         if target.exists():
             return
@@ -69,13 +78,14 @@ class Recordings:
             serving=None if serving is None else self._part(serving),
         )
         draft = _draft(target)
-        draft.mkdir(mode=0o700)
         plain = msgspec.structs.replace(batch, lease_id="", lease_s=0.0)
-        (draft / BATCH).write_bytes(msgspec.json.encode(plain))
-        for name, document in ((SETTINGS, {"training": settings}), (ABOUT, recorded)):
-            text = msgspec.json.format(msgspec.json.encode(document))
-            (draft / name).write_bytes(text + b"\n")
-        _finish(draft, target)
+        with _disk_told(draft):
+            draft.mkdir(mode=0o700)
+            (draft / BATCH).write_bytes(msgspec.json.encode(plain))
+            for name, document in ((SETTINGS, {"training": settings}), (ABOUT, recorded)):
+                text = msgspec.json.format(msgspec.json.encode(document))
+                (draft / name).write_bytes(text + b"\n")
+            _finish(draft, target)
 
     def promote(self, batches: Collection[str], release_id: str) -> None:
         """Keep these for good: the release was trained from them."""
@@ -98,17 +108,12 @@ class Recordings:
 
     def _part(self, source: Path) -> str:
         """Where a copy of *source* is, as seen from a recording."""
-        digests = {}
-        for path in sorted(source.rglob("*")):
-            if path.is_file():
-                with path.open("rb") as opened:
-                    digest = hashlib.file_digest(opened, "sha256").hexdigest()
-                digests[path.relative_to(source).as_posix()] = digest
-        target = self._parts / sha256_hex(msgspec.json.encode(digests))
+        target = self._parts / part_digest(source)
         if not target.exists():
             draft = _draft(target)
-            shutil.copytree(source, draft)
-            _finish(draft, target)
+            with _disk_told(draft):
+                shutil.copytree(source, draft)
+                _finish(draft, target)
         return f"../../{self._parts.name}/{target.name}"
 
 
@@ -116,6 +121,24 @@ def _draft(target: Path) -> Path:
     draft = target.with_name(f".{target.name}.new")
     shutil.rmtree(draft, ignore_errors=True)
     return draft
+
+
+@contextmanager
+def _disk_told(draft: Path) -> Iterator[None]:
+    """Raise `Unavailable` for what the disk says, and free what was begun."""
+    try:
+        yield
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        why = str(error)
+        if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+            # One for each file that was not copied: (source, target, why).
+            why = str(error.args[0][0][-1])
+        raise Unavailable(
+            f"The recording of a trained batch cannot be written to {draft.parent}: {why}.",
+            next_step="Free some disk, or keep less (keep.batches); the batch is trained, and is "
+            "recorded when that is done.",
+        ) from error
 
 
 def _finish(draft: Path, target: Path) -> None:

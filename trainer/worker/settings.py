@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -69,6 +71,7 @@ def read_worker_settings(path: Path) -> WorkerSettings:
     try:
         document = path.read_bytes()
         if path.suffix == ".json":
+            json.loads(document, object_pairs_hook=_once)
             return msgspec.json.decode(document, type=WorkerSettings)
         return msgspec.convert(tomllib.loads(document.decode("utf-8")), WorkerSettings)
     except OSError as error:
@@ -78,3 +81,12 @@ def read_worker_settings(path: Path) -> WorkerSettings:
             f"{path} holds no settings of a trainer: {error}.",
             next_step="Correct the field; `reef-release train settings` prints all with defaults.",
         ) from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a name that stands twice, one would be followed and the other read."""
+    names = [name for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} stands twice in one object")
+    return dict(pairs)

@@ -12,9 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from reef_release.errors import Refused, Unavailable
 from tests.batches import make_batch
 from trainer.learning.batch import STATE, WEIGHTS, Trained, run_batch
+from trainer.learning.recording import Recorded, read_recording, require_whole
 from trainer.learning.settings import TrainingSettings
+from trainer.learning.weights import release_id
 from trainer.tiny.shipped import ORIGIN
 from trainer.worker.recordings import Recordings
 from trainer.worker.settings import WorkerSettings, read_worker_settings
@@ -69,7 +72,7 @@ def test_a_recording_has_all_that_a_replay_needs_and_says_whether_it_is_the_same
     assert isinstance(outcome, Trained)
     trainer = tmp_path / "trainer"
     trainer.mkdir()
-    about: dict[str, Any] = {"line": "l", "parent": "p", "seed": seed}
+    about: dict[str, Any] = {"line": "l", "parent": release_id(first / WEIGHTS), "seed": seed}
     recordings = Recordings(trainer)
     recordings.keep(
         batch, settings, **about, weights_id=outcome.weights_id, origin=ORIGIN, **goes_on
@@ -95,6 +98,62 @@ def test_a_recording_has_all_that_a_replay_needs_and_says_whether_it_is_the_same
         "--json",
     )
     assert (done.returncode, json.loads(done.stdout)["as_recorded"]) == (1, False)
+
+
+def test_a_recording_that_was_altered_is_found(tmp_path: Path) -> None:
+    batch, parent = make_batch(4), release_id(ORIGIN)
+    Recordings(tmp_path).keep(
+        batch,
+        TrainingSettings(),
+        line="l",
+        parent=parent,
+        seed=0,
+        weights_id="f" * 64,
+        origin=ORIGIN,
+        weights=ORIGIN,
+        state=None,
+        serving=None,
+    )
+    directory = tmp_path / "replay" / batch.batch_id
+    recorded = read_recording(directory)
+
+    def whole(recorded: Recorded = recorded) -> None:
+        require_whole(directory, recorded, batch_id=batch.batch_id, parent=parent)
+
+    whole()
+    with pytest.raises(Refused, match=f"its parent is {'a' * 64}"):
+        whole(msgspec.structs.replace(recorded, parent="a" * 64))
+    with pytest.raises(Refused, match=f"its batch_id is {'c' * 32}"):
+        whole(msgspec.structs.replace(recorded, batch_id="c" * 32))
+    (directory / recorded.origin / "added").write_text("")
+    with pytest.raises(Refused, match="its origin, holds other files"):
+        whole()
+
+
+def test_a_disk_that_is_full_is_told_and_nothing_is_left_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        target.mkdir()
+        raise shutil.Error([(str(source), str(target), "[Errno 28] No space left on device")])
+
+    recordings = Recordings(tmp_path)
+    monkeypatch.setattr(shutil, "copytree", full)
+    with pytest.raises(Unavailable, match=r"to .*parts: \[Errno 28\] No space left") as told:
+        recordings.keep(
+            make_batch(4),
+            TrainingSettings(),
+            line="l",
+            parent="a" * 64,
+            seed=0,
+            weights_id="f" * 64,
+            origin=ORIGIN,
+            weights=ORIGIN,
+            state=None,
+            serving=None,
+        )
+    assert "Free some disk" in told.value.next_step
+    assert [list((tmp_path / name).iterdir()) for name in ("replay", "parts")] == [[], []]
 
 
 @pytest.mark.parametrize(

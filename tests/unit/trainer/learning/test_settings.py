@@ -34,6 +34,8 @@ from trainer.tiny.phrases import hints, with_hint
         {"bounds": {"drift": -1}},
         {"hints": {"template": "no place for it"}},
         {"hints": {"place": "first"}},
+        {"bounds": {"reply_tokens_low": 50, "reply_tokens_high": 10}},
+        {"bounds": {"entropy_low": 6}},
         {"lora": {"targets": []}},
         {"lora": {"targets": ["q_proj", ""]}},
         {"hints": {"chat_template_arguments": {"tokenize": False}}},

@@ -66,3 +66,9 @@ def test_a_mistake_is_refused_with_its_place(tmp_path: Path, text: str, place: s
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="missing"):
         read_worker_settings(tmp_path / "missing.toml")
+
+
+def test_a_name_that_stands_twice_is_named(tmp_path: Path) -> None:
+    twice = '{"training": {"epochs": 2, "epochs": 3}}'
+    with pytest.raises(SettingsError, match="epochs stands twice"):
+        read_worker_settings(written(tmp_path, twice, "settings.json"))
