@@ -28,15 +28,6 @@ __all__ = [
     "read_recording",
     "require_whole",
 ]
-    "ABOUT",
-    "BATCH",
-    "SETTINGS",
-    "Recorded",
-    "part_digest",
-    "parts_of",
-    "read_recording",
-    "require_whole",
-]
 
 ABOUT = "recording.json"
 BATCH = "batch.json"
