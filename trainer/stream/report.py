@@ -49,7 +49,10 @@ _NOT_ESTABLISHED = (
     "How much rows of other settings differ: of so few seeds, they show what learns and what never "
     "does, and no more. Under the objective `trl` the KL divergences are not measured, so the "
     "watches that stop the policy term alone could not stop it.",
-    "What a gate of five passes in a row is worth by itself; `reef-release gate odds` says that.",
+    "That candidates were better than what was served before: the gate of the study and of most "
+    "rows asks for five passes in a row and compares with nothing. Rows named `default-gate` are "
+    "the same seeds and settings under the default policy, run once: three in a row and better "
+    "than the incumbent, within one error budget ([its odds](gate.md)).",
     "Anything about problems outside the generator's families.",
 )
 
