@@ -83,7 +83,7 @@ def sign(
 ) -> None:
     """Sign a gate policy with the policy key, after checking it as the service will."""
     from reef_release.domain.canonical import canonical_json, sha256_hex
-    from reef_release.domain.policy import parse_policy
+    from reef_release.domain.policy import parse_new_policy
     from reef_release.domain.suite import parse_suite
     from reef_release.settings import load_settings
     from reef_release.signing.keyring import PRIVATE_NAME
@@ -97,7 +97,7 @@ def sign(
         parse_suite(data)
         document["suite"] = sha256_hex(data)
     encoded = canonical_json(document)
-    parse_policy(encoded, is_objective)
+    parse_new_policy(encoded, is_objective)
     path = key or load_settings(home=home).keys_dir / Role.POLICY / PRIVATE_NAME
     envelope = sign_policy(encoded, load_key(path, Role.POLICY))
     out.write_bytes(canonical_json(envelope))

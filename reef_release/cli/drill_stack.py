@@ -155,6 +155,9 @@ class DrillStack(LocalStack):
             "bootstrap": _BY_ANSWER,
             "max_errors": 2,
             "max_attempts": 2,
+            "budget": None,
+            "approvals": 0,
+            "watch": None,
         }
         # Every field is spelt out in a policy, also those that a drill has no opinion about.
         complete: dict[str, Any] = msgspec.to_builtins(msgspec.convert(document, Policy))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.events import GateTrial
@@ -25,6 +26,7 @@ __all__ = [
     "GateDecision",
     "TrialSummary",
     "decision_of",
+    "early_decision_of",
     "summaries_of",
     "summary_of",
 ]
@@ -71,7 +73,7 @@ class GateDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     candidate alone. Where it compares, `evidence` has each test's level and e-value, and `budget`
     the share of the scenario's budget that was spent. `trials_digest` is the SHA-256 of the
     canonical JSON of all `TrialSummary` in log order, which keeps the decision small however many
-    trials there were.
+    trials there were. Decisions that are older than budgets have neither `evidence` nor `budget`.
     """
 
     scenario: str
@@ -87,8 +89,8 @@ class GateDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     checkpoint_position: int
     seed: str
     odds: list[tuple[str, str]]
-    evidence: list[Evidence]
-    budget: BudgetShare | None
+    evidence: list[Evidence] | UnsetType = UNSET
+    budget: BudgetShare | UnsetType | None = UNSET
     trial_count: int
     trials_digest: str
     canary: str | None
@@ -118,6 +120,26 @@ def decision_of(scenario: str, gate: Gate, outcome: str, canary: str | None) -> 
             canonical_json([msgspec.to_builtins(summary) for summary in summaries_of(gate)])
         ),
         canary=canary,
+    )
+
+
+def early_decision_of(
+    scenario: str, gate: Gate, outcome: str, canary: str | None
+) -> GateDecision | None:
+    """What was signed before there were budgets; None for a gate whose policy knows of them.
+
+    Its digest of the trials has neither errors nor lengths of replies.
+    """
+    if gate.policy.stated_budget is not UNSET:
+        return None
+    trials = [msgspec.to_builtins(summary) for summary in summaries_of(gate)]
+    for trial in trials:
+        del trial["error"], trial["tokens"]
+    return msgspec.structs.replace(
+        decision_of(scenario, gate, outcome, canary),
+        evidence=UNSET,
+        budget=UNSET,
+        trials_digest=sha256_hex(canonical_json(trials)),
     )
 
 

@@ -3,6 +3,10 @@
 A policy is a signed JSON document; its digest is the SHA-256 of its canonical bytes. It has a
 `standard` part for candidates and an absolute `bootstrap` part for the origin, which has no
 incumbent to be compared with. Each part must name at least one objective verifier.
+
+A log is read for ever, so fields that came after the first version of the service may be absent
+from a document as a whole, which is fixed to mean none of it. A policy that is signed now spells
+them out.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from reef_release.domain.canonical import canonical_json, parse_json
 from reef_release.domain.gating.admission import rule_reasons
@@ -22,7 +27,7 @@ from reef_release.domain.reasons import Reason
 from reef_release.domain.watch_rule import WatchRule, watch_reasons
 from reef_release.errors import Refused
 
-__all__ = ["Generation", "Policy", "PolicyPart", "parse_policy"]
+__all__ = ["Generation", "Policy", "PolicyPart", "parse_new_policy", "parse_policy"]
 
 MAX_APPROVALS = 16
 ALLOWED_CHANGES = frozenset({"chat_template", "config", "generation_config", "tokenizer"})
@@ -68,9 +73,24 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_attempts: int = 2
     suite_max_gates: int = 1000
     allowed_changes: list[str] = []
-    budget: Budget | None = None
-    approvals: int = 0
-    watch: WatchRule | None = None
+    stated_budget: Budget | UnsetType | None = msgspec.field(default=UNSET, name="budget")
+    stated_approvals: int | UnsetType = msgspec.field(default=UNSET, name="approvals")
+    stated_watch: WatchRule | UnsetType | None = msgspec.field(default=UNSET, name="watch")
+
+    @property
+    def budget(self) -> Budget | None:
+        """The error budget; None also where the document is older than budgets."""
+        return None if self.stated_budget is UNSET else self.stated_budget
+
+    @property
+    def approvals(self) -> int:
+        """How many people must approve; 0 also where the document is older than approvals."""
+        return 0 if self.stated_approvals is UNSET else self.stated_approvals
+
+    @property
+    def watch(self) -> WatchRule | None:
+        """How what is served is watched; None also where the document is older than watches."""
+        return None if self.stated_watch is UNSET else self.stated_watch
 
     def part(self, phase: str) -> PolicyPart:
         """The part for `phase`: "bootstrap" or "standard"."""
@@ -85,7 +105,8 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
     """The policy in *document*; raises `Refused` with every reason.
 
     *objective* says of a verifier ("answer@1") whether it is objective, None if unknown.
-    The document must spell out every field, so that its digest does not depend on defaults.
+    The document must spell out every field, so that its digest does not depend on defaults; only
+    later fields may be absent, as from policies that were signed before there were such.
     """
     value = parse_json(document)
     canonical = canonical_json(value)
@@ -132,13 +153,26 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
     return policy
 
 
+def parse_new_policy(document: bytes, objective: Callable[[str], bool | None]) -> Policy:
+    """As `parse_policy`, for a policy that is to come into force now: later fields stand in it."""
+    policy = parse_policy(document, objective)
+    absent = sorted(_fields() - set(msgspec.to_builtins(policy)))
+    if absent:
+        message = f"spell out every field: {', '.join(absent)}"
+        raise Refused("The policy is refused.", reasons=[_reason("implicit-fields", message)])
+    return policy
+
+
+def _fields() -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(Policy)}
+
+
 def _reason(code: str, message: str, where: str = "") -> Reason:
     return Reason(code=code, message=message, where=where)
 
 
 def _missing(value: Any) -> str:
-    fields = {field.encode_name for field in msgspec.structs.fields(Policy)}
-    missing = sorted(fields - set(value)) if isinstance(value, dict) else []
+    missing = sorted(_fields() - set(value)) if isinstance(value, dict) else []
     return ", ".join(missing) or "a nested field is missing"
 
 

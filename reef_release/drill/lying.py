@@ -92,14 +92,20 @@ def target(
     fresh: bool = False,
     engine: Engine | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    witnesses: Path | None = None,
+    floor: Path | None = None,
 ) -> Iterator[Target]:
-    """A node that serves what is served, or a *fresh* one that has loaded nothing yet."""
+    """A node that serves what is served, or a *fresh* one that has loaded nothing yet.
+
+    *witnesses* and *floor* are as in `NodeConfig`.
+    """
     scenario = scenario or context.scenario
     state = context.directory / "nodes" / str(next(_NUMBERS))
     state.parent.mkdir(exist_ok=True)
     if not fresh:
         shutil.copytree(_seed(context, scenario), state)
-    with _node(context, scenario, state, engine or context.idle_engine(), clock) as made:
+    served_by = engine or context.idle_engine()
+    with _node(context, scenario, state, served_by, clock, witnesses, floor) as made:
         yield made
     shutil.rmtree(state)
 
@@ -111,6 +117,8 @@ def _node(
     state: Path,
     engine: Engine,
     clock: Callable[[], datetime],
+    witnesses: Path | None = None,
+    floor: Path | None = None,
 ) -> Iterator[Target]:
     anchor = context.directory / "root.json"
     anchor.write_text(context.anchor, "utf-8")
@@ -125,6 +133,8 @@ def _node(
         origin=context.log_origin,
         state=state,
         token=token,
+        witnesses=witnesses,
+        floor=floor,
     )
     # One more attempt is enough: a liar lies again.
     retry = Retry(attempts=2, sleep=lambda _seconds: None)

@@ -2,7 +2,8 @@
 
 What always holds: the worker keeps no place of its own, only a journal of the trials it posted.
 Whatever interrupts it (an outage, a lost lease), it claims again and goes on from the trials that
-the log has, if all of them are in the journal; else it ends the gate as errored.
+the log has, if all of them are in the journal; else it ends the gate as errored. A scenario in
+which it gets no further is left alone for longer and longer, and costs the others nothing.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class GateWorker:
         self._key = key
         self._clock = clock
         self._rests: dict[str, float] = {}
+        self._pauses: dict[str, float] = {}
+        self._jammed_until: dict[str, float] = {}
         self._journal = Journal(config.models)
         self._models = ModelCache(
             client, config.models, load or transformers_loader(config.threads)
@@ -94,41 +97,50 @@ class GateWorker:
         pause_s = self._config.poll_s
         with self._models.locked():
             while not stop.is_set():
-                count, failure = self._round()
-                ended += count
-                if failure is not None:
+                try:
+                    count, failure = self._round()
+                except ReefError as error:
+                    # The service itself is away, so there is no scenario to go on with.
                     if once:
-                        raise failure
-                    _log.error("gate work interrupted", why=str(failure))
-                if count:
-                    pause_s = self._config.poll_s
-                elif failure is not None:
+                        raise
+                    _log.error("gate work interrupted", why=str(error))
                     stop.wait(pause_s)
                     pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-                elif once:
-                    break
-                else:
-                    pause_s = self._config.poll_s
+                    continue
+                ended += count
+                pause_s = self._config.poll_s
+                if once and failure is not None:
+                    raise failure
+                if not count:
+                    if once:
+                        break
                     stop.wait(pause_s)
         return ended
 
     def _round(self) -> tuple[int, ReefError | None]:
         """One gate of each scenario that has one: how many ended, and the last that could not.
 
-        Where no gate is due, what is served is tried once if its policy has it watched.
+        Where no gate is due, what is served is tried once if its policy has it watched. Raises
+        `ReefError` when there is no answer which scenarios there are.
         """
         ended, failure = 0, None
-        try:
-            for scenario in self._client.scenarios():
-                try:
-                    gated = self._scenario(scenario.name)
-                    ended += gated
-                    if not gated and scenario.policy.get("watch"):
-                        self._watcher.step(scenario.name)
-                except ReefError as error:
-                    failure = error
-        except ReefError as error:
-            failure = error
+        for scenario in self._client.scenarios():
+            name = scenario.name
+            if self._jammed_until.get(name, 0.0) > time.monotonic():
+                continue
+            try:
+                gated = self._scenario(name)
+                ended += gated
+                if not gated and scenario.policy.get("watch"):
+                    self._watcher.step(name)
+            except ReefError as error:
+                failure = error
+                pause_s = self._pauses.get(name, self._config.poll_s)
+                _log.error("gate work interrupted", scenario=name, why=str(error), rest_s=pause_s)
+                self._jammed_until[name] = time.monotonic() + pause_s
+                self._pauses[name] = min(pause_s * 2, _LONGEST_PAUSE_S)
+            else:
+                self._pauses.pop(name, None)
         return ended, failure
 
     def _scenario(self, scenario: str) -> bool:

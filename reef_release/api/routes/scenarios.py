@@ -16,10 +16,12 @@ from reef_release.api.processes import read_schema
 from reef_release.api.service import Service
 from reef_release.api.views import scenario_view
 from reef_release.domain import events as ev
+from reef_release.domain.policy import parse_new_policy
 from reef_release.errors import Refused
 from reef_release.signing.keys import PublicKey, Role
 from reef_release.signing.policy import verify_policy
 from reef_release.tokens import Principal, TokenRole
+from reef_release.verifiers.registry import is_objective
 from reef_release.wire import (
     PolicyRequest,
     ReasonRequest,
@@ -40,7 +42,10 @@ Request_ = Request[Principal, Any, Any]
 
 def _policy_digest(service: Service, envelope: dict[str, Any]) -> str:
     keys = [PublicKey(Role.POLICY, key.public_key) for key in service.state.active_keys("policy")]
-    return verify_policy(envelope, keys).digest
+    verified = verify_policy(envelope, keys)
+    # Logs hold policies that are older than some fields; none comes into force without them.
+    parse_new_policy(verified.payload, is_objective)
+    return verified.digest
 
 
 @get("/reef/scenarios", guards=[_READERS], summary="List scenarios", responses=READ_PROBLEMS)

@@ -402,6 +402,19 @@ async def test_what_is_left_of_the_budget_is_shown_and_only_better_candidates_pa
     assert (await scenario_view(story))["budget"]["promotions"] == 1
 
 
+@pytest.mark.parametrize("field", ["budget", "approvals", "watch"])
+async def test_a_policy_of_an_earlier_form_comes_into_force_no_more(
+    story: Story, field: str
+) -> None:
+    document = story.policy(version=7)
+    del document[field]
+    signed = sign_policy(canonical_json(document), story.site.key(Role.POLICY))
+    body = {"policy": signed, "reason": "it was good enough once"}
+    answer = await story.ask("operate", "PUT", story.path("policy"), json=body)
+    assert answer.status_code == 422
+    assert [each["code"] for each in answer.json()["reasons"]] == ["implicit-fields"]
+
+
 async def test_a_policy_that_cannot_keep_its_budget_is_refused(story: Story) -> None:
     await story.release()
     rule = {"kind": "consecutive_passes", "k": 3, "max_trials": 10, "max_failures": 10}

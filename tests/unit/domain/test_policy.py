@@ -10,7 +10,7 @@ import pytest
 
 from reef_release.domain.canonical import canonical_json
 from reef_release.domain.gating.rules import MAX_TRIALS
-from reef_release.domain.policy import Policy, parse_policy
+from reef_release.domain.policy import Policy, parse_new_policy, parse_policy
 from reef_release.errors import BadRequest, Refused
 
 KNOWN = {"answer@1": True, "answer@2": True, "style@1": False}
@@ -88,9 +88,6 @@ def test_how_the_document_was_written_makes_no_difference() -> None:
         "max_attempts",
         "suite_max_gates",
         "allowed_changes",
-        "budget",
-        "approvals",
-        "watch",
         "generation.temperature",
     ],
 )
@@ -98,6 +95,21 @@ def test_a_field_left_to_its_default_is_refused_since_the_digest_would_depend_on
     path: str,
 ) -> None:
     assert codes(without(path)) == [("implicit-fields", "")]
+
+
+@pytest.mark.parametrize(
+    ("field", "meaning"), [("budget", None), ("approvals", 0), ("watch", None)]
+)
+def test_a_later_field_may_be_absent_from_an_old_policy_and_from_no_new_one(
+    field: str, meaning: object
+) -> None:
+    policy = parse(without(field))
+    assert getattr(policy, field) == meaning
+    assert msgspec.to_builtins(policy) == without(field), "the digest is that of what was signed"
+    with pytest.raises(Refused) as caught:
+        parse_new_policy(canonical_json(without(field)), KNOWN.get)
+    assert [reason.code for reason in caught.value.reasons] == ["implicit-fields"]
+    assert parse_new_policy(canonical_json(GOOD), KNOWN.get) == parse(GOOD)
 
 
 def test_k_left_to_its_default_is_refused() -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import httpx
@@ -236,18 +237,22 @@ def test_a_scenario_that_cannot_be_worked_on_keeps_no_other_from_its_gate(site: 
 
 
 class Pauses(threading.Event):
-    """A stop event whose waits are actions instead of time; set when there are no more."""
+    """A stop event whose waits are actions, and time by `now`; set when there are no more."""
 
     def __init__(self, actions: Iterator[Callable[[], None]]) -> None:
         super().__init__()
-        self.pauses: list[float | None] = []
+        self.pauses: list[float] = []
         self._actions = actions
 
     def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
         self.pauses.append(timeout)
         action = next(self._actions, self.set)
         action()
         return self.is_set()
+
+    def now(self) -> float:
+        return sum(self.pauses)
 
 
 def nothing() -> None:
@@ -255,13 +260,39 @@ def nothing() -> None:
 
 
 def test_a_running_worker_waits_longer_each_time_and_goes_on(
-    site: Site, candidate: str, at_reply: At
+    site: Site, candidate: str, at_reply: At, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_reply(2, lambda: setattr(site.service, "away", True))
-    pauses = Pauses(iter([*[nothing] * 7, lambda: setattr(site.service, "away", False)]))
+    pauses = Pauses(iter([*[nothing] * 8, lambda: setattr(site.service, "away", False)]))
+    monkeypatch.setattr("trainer.gate.worker.time", SimpleNamespace(monotonic=pauses.now))
     assert site.worker().run(stop=pauses) == 1
     assert site.gate.outcome == "passed"
-    assert pauses.pauses == [1, 2, 4, 8, 16, 30, 30, 30, 1]
+    assert pauses.pauses == [1, 1, 2, 4, 8, 16, 30, 30, 30, 1], "first one scenario, then all"
+
+
+def test_a_jammed_scenario_is_asked_less_and_less_and_slows_no_other(
+    site: Site, candidate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.world.create_scenario("fresh")
+    asked: list[float] = []
+
+    def change(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        if "/scenarios/homework/" in request.url.path:
+            asked.append(pauses.now())
+            return problem(503, "It is jammed.")
+        return answer
+
+    def another() -> None:
+        site.world.scenario_name = "fresh"
+        site.world.admitted()
+
+    site.service.change = change
+    pauses = Pauses(iter([*[nothing] * 40, another, *[nothing] * 4]))
+    monkeypatch.setattr("trainer.gate.worker.time", SimpleNamespace(monotonic=pauses.now))
+    assert site.worker().run(stop=pauses) == 1
+    assert site.gate.outcome == "passed"
+    assert set(pauses.pauses) == {1}, "the others are looked at as often as ever"
+    assert sorted(set(asked)) == [0, 1, 3, 7, 15, 31]
 
 
 class Usage(NamedTuple):
