@@ -20,7 +20,7 @@ from reef_release.errors import ReefError
 from tests.properties import cheap_world
 from tests.properties.machines import CheapMachine, run
 
-EXAMPLES = 60
+EXAMPLES = 400
 
 FOUND = (AssertionError, LookupError, ReefError, ValueError)
 """The oracle speaks, or an effect stumbles over what should not have reached it."""
