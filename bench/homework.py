@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -45,6 +46,7 @@ from reef_release.cli.stack import LocalStack
 from reef_release.errors import ReefError, SettingsError
 from reef_release.tokens import TokenRole
 from trainer.stream.report import MAIN, write_page
+from trainer.worker.settings import read_worker_settings
 
 _SHORT = ["--seeds", "109", "--sessions", "4", "--fresh", "5"]
 
@@ -52,12 +54,13 @@ _SHORT = ["--seeds", "109", "--sessions", "4", "--fresh", "5"]
 def main() -> int:
     """Exit status 0, or 2 with an error that says what to do."""
     given = _parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or its database would outlive it
     try:
         if not given.short:
             _study(given)
             return 0
         with tempfile.TemporaryDirectory(prefix="reef-") as out:
-            _study(_parser().parse_args([*_SHORT, "--out", out]))
+            _study(_parser().parse_args([*sys.argv[1:], *_SHORT, "--out", out]))
     except (ReefError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -108,6 +111,11 @@ def _study(given: argparse.Namespace) -> None:
             if missing:
                 _seed(given, learning, rows, seed, [arm for arm in ARMS if arm in missing])
     records = sorted(rows.glob("*.jsonl"))
+    if not given.seeds and given.page is None and not records:
+        raise SettingsError(
+            f"There is nothing to do: no seeds are given, and no rows are in {rows}.",
+            next_step="Give --seeds 0-9, --page FILE or --short; --help says more.",
+        )
     if given.page is not None:
         write_page(given.out, given.page)
     elif records:
@@ -127,7 +135,13 @@ def _learning(given: argparse.Namespace, rows: Path) -> Learning:
         inner = settings
         for place in places:
             inner = inner.setdefault(place, {})
-        inner[last] = json.loads(value)
+        try:
+            inner[last] = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise SettingsError(
+                f"The value in --set {each} is no JSON: {error}.",
+                next_step="Put words in double quotes: --set 'training.objective=\"trl\"'.",
+            ) from error
     study = {
         "sessions": given.sessions,
         "max_replies": MAX_REPLIES,
@@ -139,13 +153,16 @@ def _learning(given: argparse.Namespace, rows: Path) -> Learning:
         "trainer": settings,
     }
     rows.mkdir(parents=True, exist_ok=True)
+    draft = rows / ".trainer.json"
+    draft.write_text(json.dumps(settings))
+    read_worker_settings(draft)  # a mistake is found before anything is started or kept
     path = rows / "study.json"
     if path.exists() and json.loads(path.read_bytes()) != study:
         raise SettingsError(
             f"{rows} has rows of other settings; see {path}.", next_step="Give another --name."
         )
     path.write_text(json.dumps(study, indent=2) + "\n")
-    (rows / "trainer.json").write_text(json.dumps(settings))
+    draft.rename(rows / "trainer.json")
     return Learning(
         settings=(rows / "trainer.json").absolute(),
         batch_size=given.batch_size,
@@ -188,7 +205,7 @@ def _seed(
                     _write_facts(stack, rows / f"facts-{seed}.json", lessons)
                 # Last, and at once: what has this name is whole.
                 (rows / f".{arm}").rename(rows / f"{arm}-{seed}.jsonl")
-    except ReefError:
+    except (ReefError, KeyboardInterrupt, SystemExit):
         say(f"interrupted; what it left is in {home}")
         raise
     shutil.rmtree(home)
@@ -198,15 +215,15 @@ def _write_facts(stack: LocalStack, path: Path, lessons: Lessons) -> None:
     """What the service says of the seed's learning, and how long everything took."""
     with stack.client(TokenRole.OPERATE) as client:
         gated = [view for view in client.candidates(SCENARIO) if view.base is not None]
-        signal = client.signal(SCENARIO, hours=0).total
+        total = client.signal(SCENARIO, hours=0).total
     outcomes = Counter(view.status for view in gated)
     facts: dict[str, Any] = {
         "seconds": lessons.seconds,
         "candidates": dict(sorted(outcomes.items())),
-        "judged": signal.judged,
-        "batched": signal.batched,
-        "trained": signal.trained,
-        "refused": signal.refused,
+        "judged": total.judged,
+        "batched": total.batched,
+        "trained": total.trained,
+        "refused": total.refused,
     }
     path.write_text(json.dumps(facts) + "\n")
 

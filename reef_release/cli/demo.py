@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from reef_release.artifacts.own_directory import OwnDirectory
 from reef_release.cli.options import AsJson, Home
 from reef_release.cli.output import console, emit, print_table
 from reef_release.errors import SettingsError
@@ -62,6 +63,9 @@ def demo(
     from reef_release.cli.stack import LocalStack
 
     directory = load_settings(home=home).home / "demo"
+    # The directory itself is PostgreSQL's user's to enter, so the lock lies beside it.
+    alone = OwnDirectory(directory.with_name("demo.lock"), "demo")
+    alone.lock()
     _empty(directory)
     lessons = Lessons(
         seed=seed,
@@ -124,12 +128,16 @@ def demo(
 
 
 def _empty(directory: Path) -> None:
+    """Make *directory* anew; whoever is interrupted in this can simply do it again."""
+    old = directory.with_name(f"{directory.name}.old")
     if directory.exists():
-        if not (directory / _MARK).exists():
+        if not (directory / _MARK).exists() and any(directory.iterdir()):
             raise SettingsError(
                 f"{directory} exists and is not a demo's.",
                 next_step="Choose another --home, or remove it yourself.",
             )
-        shutil.rmtree(directory)
+        shutil.rmtree(old, ignore_errors=True)
+        directory.rename(old)
+    shutil.rmtree(old, ignore_errors=True)
     directory.mkdir(parents=True)
     (directory / _MARK).touch()

@@ -20,6 +20,8 @@ from reef_release.client import ReefClient
 __all__ = ["register"]
 
 _SUITE_LIMIT_BYTES = 64 * 1024 * 1024
+_SHOWN = 20
+"""Ids that the text names; the JSON has all."""
 
 
 def register(scenario: typer.Typer) -> None:
@@ -43,6 +45,7 @@ def check_development(
 
     tasks = parse_suite(file.read_bytes()).tasks
     with connect(url, token_file) as client:
+        client.scenario(name)  # of none there is nothing to compare with, which is no good news
         suites = list(dict.fromkeys(_suites(client, name)))
         questions = frozenset(
             plain_text(task.question)
@@ -52,7 +55,9 @@ def check_development(
     shared = [task.id for task in tasks if holds_question(plain_text(task.question), questions)]
     text = f"None of the {len(tasks)} tasks stands in a suite of {name}."
     if shared:
-        text = f"{len(shared)} of the {len(tasks)} tasks are the gate's: {', '.join(shared)}."
+        more = f" and {len(shared) - _SHOWN} more" if len(shared) > _SHOWN else ""
+        named = ", ".join(shared[:_SHOWN])
+        text = f"{len(shared)} of the {len(tasks)} tasks are the gate's: {named}{more}."
     emit({"tasks": len(tasks), "suites": suites, "shared": shared}, as_json=as_json, text=text)
     if shared:
         raise typer.Exit(1)

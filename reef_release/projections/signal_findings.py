@@ -5,7 +5,7 @@ from __future__ import annotations
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic.lines import teaching_reasons
-from reef_release.domain.traffic.reasons import REFUSALS, RESTORABLE, training_fault
+from reef_release.domain.traffic.reasons import REFUSALS, training_fault
 from reef_release.projections.signal import Counts
 
 __all__ = ["signal_findings", "waiting_samples"]
@@ -63,7 +63,7 @@ def signal_findings(state: State, scenario: Scenario, total: Counts) -> list[Rea
         )
     for channel in scenario.pointers:
         found += _teaching(state, scenario, channel)
-    found += _failed(scenario, total)
+    found += _refused(scenario, total)
     lost = total.untrainable.total()
     if lost and 2 * lost >= total.calls - total.failed - total.side:
         reason = total.untrainable.most_common(1)[0][0]
@@ -89,16 +89,34 @@ def _teaching(state: State, scenario: Scenario, channel: str) -> list[Reason]:
     return [Reason(code=reasons[0].code, message=message)]
 
 
-def _failed(scenario: Scenario, total: Counts) -> list[Reason]:
-    """What trainers did with the samples, which may be their own fault."""
-    refused = sum(total.refused[code] for code in RESTORABLE)
-    if not refused:
-        return []
+def _refused(scenario: Scenario, total: Counts) -> list[Reason]:
+    """Samples that were tried so often that they are tried no more."""
     traffic = scenario.traffic
-    batches = [batch_id for batch_id in reversed(traffic.batches) if traffic.restorable(batch_id)]
-    message = (
-        f"{refused} judged turns are trained no more, since trainers failed on them again and "
-        f"again, at last in the batches {', '.join(batches[:_NAMED])}. Look at the trainer; when "
-        "it was at fault, `reef-release restore BATCH` lets their samples be trained again."
-    )
-    return [Reason(code="trainers-failed", message=message)]
+    found = []
+    for code, finding, why in (
+        (
+            "quarantined",
+            "trainers-failed",
+            "since trainers failed on them again and again{batches}. Look at the trainer; when it "
+            "was at fault, `reef-release restore BATCH` lets their samples be trained again.",
+        ),
+        (
+            "came-to-nothing",
+            "came-to-nothing",
+            "since no candidate that was trained on them was promoted{batches}: usually each gate "
+            "did its work. `reef-release restore BATCH` lets them be tried once more.",
+        ),
+    ):
+        batches = [
+            batch_id
+            for batch_id in reversed(traffic.batches)
+            if any(
+                turn.refused == code or (code == "quarantined" and turn.quarantined)
+                for turn in traffic.restorable(batch_id)
+            )
+        ]
+        if total.refused[code]:
+            named = f", at last in the batches {', '.join(batches[:_NAMED])}" if batches else ""
+            message = f"{total.refused[code]} judged turns are trained no more, {why}"
+            found.append(Reason(code=finding, message=message.format(batches=named)))
+    return found

@@ -22,10 +22,19 @@ __all__ = ["main", "print_curves"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _PLAIN_WIDTH = 160
+_KEY = (
+    "# accepted, . not accepted, / another release before; all: the mean of the seeds, over "
+    "{window} sessions; fresh tasks: asked before the first session and after the last."
+)
+_KEPT = 0.95
+_LOST = (
+    "Fewer than {kept} of the right answers were kept: some seeds do, and runs of one seed differ; "
+    "see docs/homework.md, What came of it."
+)
 
 
 def print_curves(console: Console, arms: Sequence[ArmSummary], window: int) -> None:
-    """One table per arm: a line per seed (``#`` accepted, ``.`` not, ``|`` promotion before)."""
+    """One table per arm: a line per seed and a key to the marks."""
     for arm in arms:
         table = Table(title=f"arm {arm.arm}", title_justify="left")
         for column in ("seed", "first replies", "3 in a row", "right", "replies", "fresh tasks"):
@@ -50,6 +59,9 @@ def print_curves(console: Console, arms: Sequence[ArmSummary], window: int) -> N
             "" if arm.kept_share_least is None else f"least kept {arm.kept_share_least:.2f}",
         )
         console.print(table)
+    console.print(_KEY.format(window=window), markup=False)
+    if any((arm.kept_share_least or 1) < _KEPT for arm in arms):
+        console.print(_LOST.format(kept=_KEPT), markup=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _strip(seed: SeedSummary) -> str:
     return "".join(
-        ("|" if place in seed.promotions else "") + ("#" if good else ".")
+        ("/" if place in seed.promotions else "") + ("#" if good else ".")
         for place, good in enumerate(seed.accepted, 1)
     )
 

@@ -14,12 +14,14 @@ from pathlib import Path
 import structlog
 
 from reef_release.client import ReefClient
-from reef_release.errors import ReefError, Unavailable
+from reef_release.errors import NotFound, ReefError, Unavailable
 from reef_release.node.config import NodeConfig
 from reef_release.node.vault import Vault
 from trainer.worker.development import read_development
 from trainer.worker.settings import WorkerSettings, read_worker_settings
 from trainer.worker.state import StateDirectory
+
+_log = structlog.get_logger(__name__)
 
 
 def main() -> int:
@@ -66,6 +68,22 @@ def _follow() -> None:
     ranks.leave(0)
 
 
+def _look(client: ReefClient, scenario: str, channel: str, *, once: bool) -> None:
+    """Say what the trainer would wait for in vain. Raises `NotFound` when it waits for nothing."""
+    try:
+        channels = client.scenario(scenario).channels
+    except Unavailable:
+        return  # the worker waits for the service, and says so
+    except NotFound as error:
+        if once:
+            raise
+        # It may be created later, as where all programs are started at once.
+        _log.warning("no such scenario yet", scenario=scenario, why=str(error))
+        return
+    if channel not in channels:
+        _log.warning("nothing is served in the channel yet", channel=channel, served=[*channels])
+
+
 def _work(given: argparse.Namespace) -> None:
     settings = read_worker_settings(given.settings) if given.settings else WorkerSettings()
     threads, screening = settings.training.threads, settings.screening
@@ -90,6 +108,7 @@ def _work(given: argparse.Namespace) -> None:
         from trainer.worker.worker import TrainWorker
 
         client = stack.enter_context(ReefClient(given.url, token))
+        _look(client, given.scenario, given.channel, once=given.once)
         vault = stack.enter_context(closing(Vault(given.state / "node")))
         vault.lock()
         node = NodeConfig(

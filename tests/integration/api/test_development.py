@@ -15,8 +15,10 @@ from reef_release.wire import ScenarioRequest
 from tests.integration.api.server import ServerProcess
 
 
-def check(running: ServerProcess, role: str, tasks: Path) -> subprocess.CompletedProcess[str]:
-    words = ["scenario", "check-development", str(tasks), "--scenario", "homework", "--json"]
+def check(
+    running: ServerProcess, role: str, tasks: Path, scenario: str = "homework"
+) -> subprocess.CompletedProcess[str]:
+    words = ["scenario", "check-development", str(tasks), "--scenario", scenario, "--json"]
     return subprocess.run(
         [sys.executable, "-m", "reef_release.cli", *words],
         env={
@@ -80,3 +82,11 @@ def test_a_token_that_may_not_read_the_suite_learns_nothing(
     done = check(scenario, role, tasks_of(tmp_path / "tasks.jsonl", "What is 7 + 2?"))
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"] in ("forbidden", "not-found")
+
+
+def test_of_a_scenario_that_does_not_exist_nothing_good_is_said(
+    scenario: ServerProcess, tmp_path: Path
+) -> None:
+    done = check(scenario, "audit", tasks_of(tmp_path / "t.jsonl", "What is 1 + 1?"), "homwork")
+    assert done.returncode == 2
+    assert "no scenario 'homwork'" in done.stderr
