@@ -89,4 +89,4 @@ def test_of_a_scenario_that_does_not_exist_nothing_good_is_said(
 ) -> None:
     done = check(scenario, "audit", tasks_of(tmp_path / "t.jsonl", "What is 1 + 1?"), "homwork")
     assert done.returncode == 2
-    assert "no scenario 'homwork'" in done.stderr
+    assert "no scenario 'homwork'" in json.loads(done.stdout)["detail"]
