@@ -102,6 +102,8 @@ class Watch:
     progress: WatchProgress = field(default_factory=WatchProgress)
     bodies: set[str] = field(default_factory=set)
     last_recorded_at: str = ""
+    newest: WatchTrial | None = None
+    newest_position: int = -1
     fallen_position: int | None = None
     answered_position: int | None = None
 
@@ -123,10 +125,11 @@ class Watch:
         """The generator seed of a trial and all its attempts."""
         return sampling_seed(bytes.fromhex(self.seed), number)
 
-    def add(self, trial: WatchTrial, recorded_at: str) -> None:
+    def add(self, trial: WatchTrial, position: int, recorded_at: str) -> None:
         """Count a trial that is valid."""
         self.progress = self.progress.after(self.rule, summary_of(trial))
         self.last_recorded_at = recorded_at
+        self.newest, self.newest_position = trial, position
         if trial.body is not None:
             self.bodies.add(trial.body)
 

@@ -19,7 +19,7 @@ def _watch_trial(state: State, _checks: Checks, envelope: Envelope, data: ev.Wat
     watch = watch_of(state, scenario, data.channel)
     assert watch is not None, "the validator found it"
     scenario.watches[data.pointer_position] = watch
-    watch.add(data, envelope.recorded_at)
+    watch.add(data, envelope.position, envelope.recorded_at)
 
 
 def _watch_fallen(state: State, _checks: Checks, envelope: Envelope, data: ev.WatchFallen) -> None:

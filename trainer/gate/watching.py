@@ -1,47 +1,36 @@
 """Trying what is served, one trial at a time, and signing that it has fallen.
 
 What always holds: a fall is signed only over trials that this worker ran itself, as its own record
-on disk says. Whoever holds nothing but the token of a gate worker can spoil a watch by trials of
-its own, but not have them signed.
+on disk says. A trial gets into that record only when the service has answered to its very content:
+at once, or when it is posted again after a lost answer. Whoever holds nothing but the token of a
+gate worker can spoil a watch by trials of its own, also ahead of a trial that is still being
+generated, but not have them signed.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from reef_release.artifacts.blob_files import sync_directory
 from reef_release.client import ReefClient
 from reef_release.domain.events import GLOBAL, CheckpointPublished, decode
 from reef_release.domain.suite import sampling_seed
 from reef_release.domain.watch import WatchFinding, WatchProgress, WatchSummary, watch_seed
 from reef_release.domain.weights import candidate_id, digests_by_path
-from reef_release.errors import Refused, Unavailable
+from reef_release.errors import Conflict, Refused, Unavailable
 from reef_release.signing.keys import SigningKey
 from reef_release.signing.watch import sign_finding
 from reef_release.wire import TrialReply, WatchAssignment, WatchTrialRequest, WatchTrialView
 from trainer.engines.protocol import Sampling, TimedOut
-from trainer.gate.models import CannotLoad, MachineTrouble, ModelCache
+from trainer.gate.models import CannotLoad, ModelCache
+from trainer.gate.watch_record import Own, Posting, WatchRecord
 
 __all__ = ["Watcher"]
 
-_NAME = "watch.json"
-_MAX_WATCHES = 64
 _PAGE = 64
 _log = structlog.get_logger(__name__)
-
-
-class _Own(msgspec.Struct, frozen=True, kw_only=True):
-    """How far this worker has come itself, and the trial that it was about to post."""
-
-    progress: WatchProgress = WatchProgress()
-    posting: tuple[int, int] | None = None
-
-
-_DECODER = msgspec.json.Decoder(dict[str, _Own])
 
 
 class Watcher:
@@ -61,7 +50,7 @@ class Watcher:
         self._key = key
         self._models = models
         self._name = name
-        self._path = directory / _NAME
+        self._record = WatchRecord(directory)
         self._timeout_s = trial_timeout_s
 
     def step(self, scenario: str) -> bool:
@@ -108,13 +97,18 @@ class Watcher:
                 return None
             after = page.next_after
 
-    def _own(self, assignment: WatchAssignment) -> _Own:
-        own = self._read().get(_place(assignment), _Own())
+    def _own(self, assignment: WatchAssignment) -> Own:
+        own = self._record.own(assignment)
         if own.progress == assignment.progress:
             return own
         if own.posting is not None and _is_one_further(own, assignment.progress):
-            # Its answer was lost; what was to be posted just then is what stands there.
-            return _Own(progress=assignment.progress)
+            # Either its answer was lost, or another posted ahead of it: its content tells.
+            try:
+                own = self._posted(assignment, own, own.posting)
+            except Conflict as error:
+                _log.warning("another's trial stands", scenario=assignment.scenario, why=str(error))
+            if own.progress == assignment.progress:
+                return own
         raise _refused(
             assignment,
             "others have run trials of it, or this worker's record is lost",
@@ -122,7 +116,7 @@ class Watcher:
             "the next pointer event begins a new watch.",
         )
 
-    def _try(self, assignment: WatchAssignment, number: int, own: _Own) -> None:
+    def _try(self, assignment: WatchAssignment, number: int, own: Own) -> None:
         request = WatchTrialRequest(
             channel=assignment.channel,
             pointer_position=assignment.pointer_position,
@@ -137,16 +131,24 @@ class Watcher:
         except CannotLoad as error:
             _log.warning("watch trial failed", scenario=assignment.scenario, why=str(error))
             request = msgspec.structs.replace(request, error="crashed")
-        self._write(assignment, _Own(progress=own.progress, posting=(number, assignment.attempt)))
-        view = self._client.watching.post_trial(assignment.scenario, request)
-        self._write(assignment, _Own(progress=_counted(assignment, own, request, view)))
+        posting = Posting(request=request, task_id=assignment.task_id)
+        self._record.keep(assignment, Own(progress=own.progress, posting=posting))
+        self._posted(assignment, own, posting)
+
+    def _posted(self, assignment: WatchAssignment, own: Own, posting: Posting) -> Own:
+        """Post a trial and note it as this worker's. Raises `Conflict` if another's stands there,
+        `Refused` if it was recorded as another than the one posted."""
+        view = self._client.watching.post_trial(assignment.scenario, posting.request)
+        own = Own(progress=_counted(assignment, own, posting, view))
+        self._record.keep(assignment, own)
         _log.info(
             "watched",
             scenario=assignment.scenario,
             release=assignment.release.release_id,
-            trial=number,
+            trial=posting.request.number,
             passed=view.passed,
         )
+        return own
 
     def _reply(self, assignment: WatchAssignment, number: int) -> TrialReply:
         self._models.keep_only(assignment.release)
@@ -170,7 +172,7 @@ class Watcher:
             finish_reason=found.finish_reason,
         )
 
-    def _sign(self, assignment: WatchAssignment, own: _Own) -> None:
+    def _sign(self, assignment: WatchAssignment, own: Own) -> None:
         progress = own.progress
         if progress.state_of(assignment.rule) != "fallen":
             raise _refused(assignment, "this worker's trials do not show that it has fallen")
@@ -200,58 +202,22 @@ class Watcher:
             passed=finding.passed,
         )
 
-    def _read(self) -> dict[str, _Own]:
-        try:
-            return _DECODER.decode(self._path.read_bytes())
-        except FileNotFoundError:
-            return {}
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            # The safe side: no watch in progress counts as this worker's own.
-            _log.error("the record of watches cannot be read", path=str(self._path), why=str(error))
-            return {}
-        except OSError as error:
-            raise self._unkept(error) from error
 
-    def _write(self, assignment: WatchAssignment, own: _Own) -> None:
-        records = self._read()
-        records.pop(_place(assignment), None)
-        records[_place(assignment)] = own
-        written = self._path.with_suffix(".new")
-        try:
-            with written.open("wb") as opened:
-                opened.write(msgspec.json.encode(dict(list(records.items())[-_MAX_WATCHES:])))
-                opened.flush()
-                os.fsync(opened.fileno())
-            written.replace(self._path)
-            sync_directory(self._path.parent)
-        except OSError as error:
-            raise self._unkept(error) from error
-
-    def _unkept(self, error: OSError) -> MachineTrouble:
-        return MachineTrouble(
-            f"The record of watches {self._path} cannot be kept: {error.strerror}.",
-            next_step="Free some disk, or give --models another place.",
-        )
-
-
-def _place(assignment: WatchAssignment) -> str:
-    return f"{assignment.scenario}/{assignment.pointer_position}/{assignment.seed}"
-
-
-def _is_one_further(own: _Own, found: WatchProgress) -> bool:
+def _is_one_further(own: Own, found: WatchProgress) -> bool:
     trials, attempt = own.progress.evidence.trials, own.progress.attempt
     return (found.evidence.trials, found.attempt) in ((trials + 1, 0), (trials, attempt + 1))
 
 
 def _counted(
-    assignment: WatchAssignment, own: _Own, request: WatchTrialRequest, view: WatchTrialView
+    assignment: WatchAssignment, own: Own, posting: Posting, view: WatchTrialView
 ) -> WatchProgress:
     """The progress with the trial just posted. Raises `Refused` if it was recorded otherwise."""
+    request = posting.request
     whole = request.reply is not None and request.reply.finish_reason == "stop"
     summary = WatchSummary(
         number=request.number,
         attempt=request.attempt,
-        task_id=assignment.task_id,
+        task_id=posting.task_id,
         body=view.body,
         passed=view.passed,
     )

@@ -128,6 +128,35 @@ async def test_trials_are_not_taken_faster_than_the_policy_says(watched: Story) 
     assert caught.value.status == 409
 
 
+async def test_a_trial_posted_again_is_answered_as_at_first_and_another_is_a_conflict(
+    watched: Story,
+) -> None:
+    claim = await watched.post("gate", watched.path("watch", "claim"), {"worker": "gate-1"})
+    reply = {
+        "prompt_token_ids": [1],
+        "token_ids": [2],
+        "logprobs": [-0.5],
+        "reply": "I do not know.",
+        "finish_reason": "stop",
+    }
+    body = {
+        "channel": "stable",
+        "pointer_position": claim["pointer_position"],
+        "number": 0,
+        "attempt": 0,
+        "reply": reply,
+    }
+    first = await watched.post("gate", watched.path("watch", "trials"), body)
+    assert await watched.post("gate", watched.path("watch", "trials"), body) == first
+    assert len(await trials(watched)) == 1
+    other = {**body, "reply": {**reply, "logprobs": [-0.25]}}
+    without = {**body, "reply": None, "error": "crashed"}
+    for changed in (other, without):
+        with pytest.raises(Problem) as caught:
+            await watched.post("gate", watched.path("watch", "trials"), changed)
+        assert caught.value.status == 409
+
+
 async def test_a_stolen_gate_token_alone_brings_nothing_down(watched: Story) -> None:
     """Attack: wrong replies that the release never gave. The honest worker signs no such fall."""
     served = await watched.serving()
