@@ -11,7 +11,16 @@ from reef_release.node.ledger import Ledger
 from reef_release.signing.current import CurrentDocument
 from reef_release.signing.note import Checkpoint
 
-__all__ = ["Case", "Finding", "Material"]
+__all__ = ["Below", "Case", "Finding", "Material"]
+
+
+class Below(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the release under an adapter rests on: its gate, and its signature as JSON text."""
+
+    opened: Leaf
+    passed: Leaf
+    signed: Leaf
+    bundle: str
 
 
 class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,9 +28,9 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     `promotion` is the pointer event itself unless that is a rollback; `previous` is the
     pointer event before the promotion, None for the first. `trust` and `scenario` are whole
-    streams; `revocations` are those of this release and candidate. `bundle` is JSON text.
+    streams; `revocations` are those of this release and of its foundation. `bundle` is JSON text.
     `trials` are all trials of the gate, None if they were not asked for. `foundation` is the
-    submission of the release under an adapter.
+    submission of the release under an adapter, `below` what that one rests on.
     """
 
     pointer: Leaf
@@ -29,6 +38,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     previous: Leaf | None
     submitted: Leaf
     foundation: Leaf | None = None
+    below: Below | None = None
     opened: Leaf
     trials: list[Leaf] | None = None
     passed: Leaf

@@ -5,9 +5,10 @@ position moves this channel to it (`moves`); a `gate.passed` for it stands befor
 signed by a key that counted there, and is the one the document names; that gate opened after
 the pointer's previous event and against the release served then (`gates`); its policy was the
 scenario's, signed by a policy key, with an objective verifier, and the scenario was not held
-(`policies`); a release key signed exactly these files, and nothing behind them was revoked
-before the pointer moved (`weights`). Nobody's word is input: every event comes with its
-inclusion proof in the tree of a signed checkpoint.
+(`policies`); a release key signed exactly these files (`weights`); and nothing behind them, or
+behind the foundation of an adapter, was revoked before the pointer moved (`revocations`).
+Nobody's word is input: every event comes with its inclusion proof in the tree of a signed
+checkpoint.
 
 What this cannot show: that the service left out the last events of a stream (a revocation, a
 hold, a newer policy), and that the trials of the gate say what the decision says. Both need
@@ -26,8 +27,9 @@ from reef_release.node.leaves import refuse, stream
 from reef_release.node.ledger import Ledger
 from reef_release.node.moves import moved
 from reef_release.node.policies import Objective, applied
+from reef_release.node.revocations import foundation_signers, require_no_revocation
 from reef_release.node.trusted import Link
-from reef_release.node.weights import Foundation, require_no_revocation, signed_files
+from reef_release.node.weights import Foundation, signed_files
 from reef_release.signing.current import CurrentDocument
 from reef_release.signing.keys import Role
 from reef_release.signing.note import Checkpoint
@@ -83,12 +85,14 @@ def verify(
     gate = passed(case, move)
     in_force = applied(case, move, gate, objective)
     weights = signed_files(case, move, gate)
-    signers = {
+    own = {
         Role.GATE: gate.verified.key_id,
         Role.POLICY: in_force.key_id,
         Role.RELEASE: weights.key_id,
     }
-    require_no_revocation(case, move, signers)
+    below = weights.foundation
+    under = {} if below is None else foundation_signers(case, below, objective)
+    require_no_revocation(case, move, own, below, under)
     return Grounds(
         release_id=case.release_id,
         pointer_position=move.pointer.position,

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from reef_release.client import ReefClient
 from reef_release.client.errors import BadAnswer
 from reef_release.domain import events as ev
+from reef_release.domain.canonical import sha256_hex
 from reef_release.domain.events import Event, decode
 from reef_release.errors import InvalidEvent
-from reef_release.node.case import Material
+from reef_release.node.case import Below, Material
 from reef_release.node.leaves import Leaf, refuse
 from reef_release.signing.current import CurrentDocument
 
@@ -67,6 +68,7 @@ class _Gathering:
             previous=self._leaf(previous) if previous else None,
             submitted=self._leaf(submitted),
             foundation=self._leaf(self._submission(foundation)) if foundation else None,
+            below=self._below(foundation) if foundation else None,
             opened=self._leaf(opened),
             trials=self._trials(gate_id, opened, passed) if trials else None,
             passed=self._leaf(passed),
@@ -85,13 +87,31 @@ class _Gathering:
                 self._leaf(each)
                 for kind in (ev.CandidateRevoked, ev.ReleaseRevoked)
                 for each in self._events(self._document.scenario, kind)
-                if release_id
-                in (
-                    getattr(each.event.data, "candidate_id", None),
-                    getattr(each.event.data, "release_id", None),
-                )
+                if _subject(each) in (release_id, foundation)
             ],
             bundle=_text(self._client.bundle(self._document.scenario, release_id)),
+        )
+
+    def _below(self, foundation: str) -> Below:
+        """What the release under an adapter rests on: the newest signing, if it was gated again."""
+        bundle = self._client.bundle(self._document.scenario, foundation)
+        digest = sha256_hex(bundle)
+        signings = [
+            each
+            for each in self._events(self._document.scenario, ev.ReleaseSigned)
+            if isinstance(each.event.data, ev.ReleaseSigned)
+            and (each.event.data.release_id, each.event.data.bundle) == (foundation, digest)
+        ]
+        if not signings:
+            raise refuse("missing-event", "the service shows no signing of the foundation")
+        gate_id = getattr(signings[-1].event.data, "gate_id", "")
+        opened = self._first(ev.GateOpened, -1, gate_id=gate_id)
+        passed = self._first(ev.GatePassed, opened.position, gate_id=gate_id)
+        return Below(
+            opened=self._leaf(opened),
+            passed=self._leaf(passed),
+            signed=self._leaf(signings[-1]),
+            bundle=_text(bundle),
         )
 
     def _trials(self, gate_id: str, opened: _Found, passed: _Found) -> list[Leaf]:
@@ -166,6 +186,12 @@ class _Found:
     @property
     def position(self) -> int:
         return self.event.envelope.position
+
+
+def _subject(revocation: _Found) -> str | None:
+    """The release or candidate that was revoked."""
+    data = revocation.event.data
+    return getattr(data, "candidate_id", None) or getattr(data, "release_id", None)
 
 
 def _one(moves: list[_Found], fits: Callable[[_Found], bool]) -> _Found:

@@ -20,7 +20,7 @@ from reef_release.node.moves import Move
 from reef_release.signing.keys import Role
 from reef_release.signing.policy import verify_policy
 
-__all__ = ["InForce", "Objective", "applied"]
+__all__ = ["InForce", "Objective", "applied", "in_force_at"]
 
 Objective = Callable[[str], bool | None]
 """Whether a verifier ("answer@1") is objective; None for an unknown one."""
@@ -39,35 +39,16 @@ class InForce:
 def applied(case: Case, move: Move, gate: PassedGate, objective: Objective) -> InForce:
     """The policy that *gate* applied. Raises `Refused` and `SignatureRejected`."""
     decision = gate.verified.decision
-    in_force: InForce | None = None
-    invalid: dict[str, ReefError] = {}
     held: int | None = None
-    for event in stream(
-        case.material.scenario, case.checkpoint, case.document.scenario, "scenario"
-    ):
+    for event in _events(case):
         match event.data:
-            case ScenarioCreated() | PolicyChanged() as data:
-                if event.position > gate.opening.position:
-                    continue
-                try:
-                    in_force = _valid(case, event, data, objective)
-                except (Refused, SignatureRejected, BadRequest) as error:
-                    # As in the fold, such an event has no effect.
-                    invalid[data.policy_digest] = error
             case ScenarioHeld() if event.position < move.promotion.position:
                 held = event.position
             case ScenarioResumed() if event.position < move.promotion.position:
                 held = None
     if held is not None:
         raise refuse("held", f"the scenario was held at {held} when this was promoted")
-    if in_force is None or in_force.digest != decision.policy_digest:
-        if decision.policy_digest in invalid:
-            raise invalid[decision.policy_digest]
-        raise refuse(
-            "other-policy",
-            f"the gate applied the policy {decision.policy_digest[:12]}, and in force was "
-            + (in_force.digest[:12] if in_force else "none"),
-        )
+    in_force = in_force_at(case, gate.opening.position, decision.policy_digest, objective)
     policy = in_force.policy
     verifiers = policy.part(decision.phase).verifiers
     if (policy.suite, verifiers) != (decision.suite, decision.verifiers):
@@ -79,6 +60,37 @@ def applied(case: Case, move: Move, gate: PassedGate, objective: Objective) -> I
     )
     case.found("the scenario was not held", f"at {move.promotion.position}")
     return in_force
+
+
+def in_force_at(case: Case, position: int, digest: str, objective: Objective) -> InForce:
+    """The policy in force at *position*, which must be the one of that *digest*.
+
+    Raises `Refused` and `SignatureRejected`.
+    """
+    in_force: InForce | None = None
+    invalid: dict[str, ReefError] = {}
+    for event in _events(case):
+        match event.data:
+            case ScenarioCreated() | PolicyChanged() as data if event.position <= position:
+                try:
+                    in_force = _valid(case, event, data, objective)
+                except (Refused, SignatureRejected, BadRequest) as error:
+                    # As in the fold, such an event has no effect.
+                    invalid[data.policy_digest] = error
+    if in_force is None or in_force.digest != digest:
+        if digest in invalid:
+            raise invalid[digest]
+        raise refuse(
+            "other-policy",
+            f"the gate applied the policy {digest[:12]}, and in force was "
+            + (in_force.digest[:12] if in_force else "none"),
+        )
+    return in_force
+
+
+def _events(case: Case) -> list[Proven]:
+    scenario = case.document.scenario
+    return stream(case.material.scenario, case.checkpoint, scenario, "scenario")
 
 
 def _valid(

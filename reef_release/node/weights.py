@@ -1,4 +1,4 @@
-"""Rule: a release key signed exactly these files, and nothing behind them was revoked.
+"""Rule: a release key signed exactly these files.
 
 Nothing is downloaded under a name that no candidate may have, signed or not. The signature over
 an adapter names its own files alone. The model under it is named by the adapter's submission, by
@@ -7,17 +7,15 @@ an id that follows from that model's files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reef_release.artifacts.file_rules import Kind, check_names
 from reef_release.artifacts.findings import Findings
 from reef_release.domain.canonical import sha256_hex
 from reef_release.domain.events import (
-    CandidateRevoked,
     CandidateSubmitted,
     FileEntry,
-    ReleaseRevoked,
     ReleaseSigned,
 )
 from reef_release.domain.weights import candidate_id, digests_by_path
@@ -28,7 +26,7 @@ from reef_release.node.moves import Move
 from reef_release.signing.keys import Role
 from reef_release.signing.weights import verify_bundle
 
-__all__ = ["Foundation", "SignedWeights", "require_no_revocation", "signed_files"]
+__all__ = ["Foundation", "SignedWeights", "signed_files"]
 
 _SHOWN_NAMES = 5
 
@@ -111,30 +109,3 @@ def _foundation(case: Case, submitted: CandidateSubmitted) -> Foundation | None:
         f"release {below.candidate_id[:12]}, {len(files)} files",
     )
     return Foundation(release_id=below.candidate_id, files=tuple(below.files))
-
-
-def require_no_revocation(case: Case, move: Move, signers: Mapping[Role, str]) -> None:
-    """Refuse if the release or a key behind it was revoked before the pointer moved.
-
-    Revocation is judged at its place in the log: one that came later calls for a rollback,
-    which is a new move. Raises `Refused`.
-    """
-    position = move.pointer.position
-    for leaf in case.material.revocations:
-        event = case.proven(leaf)
-        match event.data:
-            case CandidateRevoked(candidate_id=subject) | ReleaseRevoked(release_id=subject):
-                if subject == case.release_id and event.position < position:
-                    raise refuse(
-                        "revoked",
-                        f"the release was revoked at {event.position}, before the pointer moved "
-                        f"to it at {position}",
-                    )
-    for role, key_id in signers.items():
-        revoked = case.ledger.revoked_before(key_id, position)
-        if revoked is not None:
-            raise refuse("key-revoked", f"the {role} key {key_id[:12]} was revoked at {revoked}")
-    case.found(
-        "neither the release nor a key behind it was revoked before",
-        f"position {position}, {len(case.ledger.revoked)} keys revoked in all",
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from reef_release.node.case import Material
 from reef_release.node.leaves import Leaf
 from reef_release.node.material import gather
 from reef_release.signing.keys import Role, SigningKey, create_key
+from reef_release.signing.root import create_root
 from reef_release.signing.vsa import sign_decision
 from reef_release.signing.weights import sign_bundle
 from reef_release.verifiers.registry import is_objective
@@ -769,6 +771,84 @@ def test_an_adapter_is_refused_without_its_foundation_or_with_another(
     edited = Leaf(body=right.body.replace('"size_bytes":', '"size_bytes":1'), proof=right.proof)
     assert judged(foundation=edited) == ["not-included"]
     assert judge(service).release_id == adapter
+
+
+@pytest.mark.parametrize("how", ["candidate", "release"])
+def test_an_adapter_on_a_revoked_foundation_is_refused(service: FakeService, how: str) -> None:
+    world = service.world
+    foundation, adapter = serve_adapter(service)
+    world.release()
+    gate_id = world.scenario.releases[adapter].gate_id
+    before = world.append_raw(world.rollback_data(adapter))
+    assert judge(service, document_at(service, before, adapter, gate_id)).release_id == adapter
+    if how == "candidate":
+        world.revoke_candidate(foundation)
+    else:
+        world.revoke_release(foundation)
+    assert judge(service, document_at(service, before, adapter, gate_id)).release_id == adapter
+    after = world.append_raw(world.rollback_data(adapter))
+    assert refused(service, document_at(service, after, adapter, gate_id)) == ["revoked"]
+
+
+@pytest.mark.parametrize("role", [Role.GATE, Role.POLICY, Role.RELEASE])
+def test_an_adapter_is_refused_when_a_key_behind_its_foundation_was_revoked(
+    service: FakeService, role: Role
+) -> None:
+    world = service.world
+    old, new = world.keys[role], create_key(role)
+    text = create_root(
+        version=2,
+        threshold=2,
+        root_keys=[key.public for key in world.root_keys],
+        role_keys={each: [key.public] for each, key in world.keys.items()}
+        | {role: [old.public, new.public]},
+        expires=world.now + timedelta(days=365),
+        signers=world.root_keys,
+    )
+    world.append(ev.RootRotated(version=2, metadata=text, reason="a second key"))
+    world.add_key(new)
+    world.keys[role] = new
+    world.change_policy(max_errors=1)
+    _, adapter = serve_adapter(service)
+    gate_id = world.scenario.releases[adapter].gate_id
+    trusted = trusted_in(world)
+    trusted.update_root(text)
+
+    def judged(position: int) -> rules.Grounds:
+        document = document_at(service, position, adapter, gate_id)
+        return judge_opened(service, trusted, trusted.open_document(document, world.time()))
+
+    before = world.scenario.pointers["stable"][-1].position
+    assert judged(before).release_id == adapter
+    world.append(ev.KeyRevoked(key_id=old.key_id, role=role.value, reason="it was stolen"))
+    assert judged(before).release_id == adapter
+    with pytest.raises(Refused, match="of the foundation") as caught:
+        judged(world.append_raw(world.rollback_data(adapter)))
+    assert codes(caught.value) == ["key-revoked"]
+
+
+def test_what_an_adapters_foundation_rests_on_is_shown_and_is_its_own(
+    service: FakeService,
+) -> None:
+    other = service.world.serving
+    assert other is not None
+    service.world.release()
+    serve_adapter(service)
+    judged = alterations(service)
+    right = honest_material(service).below
+    assert right is not None
+    own = honest_material(service)
+    spoilt = [
+        msgspec.structs.replace(right, opened=own.opened),
+        msgspec.structs.replace(right, passed=own.passed),
+        msgspec.structs.replace(right, signed=own.signed),
+        msgspec.structs.replace(right, opened=own.opened, passed=own.passed),
+    ]
+    assert judged(below=None) == ["foundation"]
+    assert [judged(below=each) for each in spoilt] == [["foundation"]] * 4
+    assert judged(below=msgspec.structs.replace(right, bundle=own.bundle)) == ["other-release"]
+    unproven = Leaf(body=right.signed.body, proof=right.signed.proof[:-1])
+    assert judged(below=msgspec.structs.replace(right, signed=unproven)) == ["not-included"]
 
 
 def test_full_weights_are_loaded_alone_whatever_is_shown_with_them(service: FakeService) -> None:
