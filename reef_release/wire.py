@@ -280,7 +280,8 @@ class CandidateView(_View, frozen=True, kw_only=True):
 
     `status`: submitted, admitted, refused; then passed, failed, inconclusive, errored, stale
     as its last gate ended; then promoted. `approvals_wanted` people must approve of its last
-    gate once that has passed; `approved_by` are those who have.
+    gate once that has passed; `approved_by` are those who have. `reasons` say why it was refused,
+    or why it waits for a gate that will not open.
     """
 
     candidate_id: str

@@ -6,9 +6,11 @@ from fractions import Fraction
 
 import msgspec
 
+from reef_release.domain.draws import draw_reasons
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate, improves_in
 from reef_release.domain.gating.machine import betting_test
+from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate, Release, Scenario, State
 from reef_release.domain.suite import sampling_seed
 from reef_release.wire import (
@@ -127,7 +129,7 @@ def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> Ca
         kind=candidate.submitted.kind,
         base=candidate.submitted.base,
         status=status,
-        reasons=candidate.reasons,
+        reasons=candidate.reasons or _waits_in_vain(scenario, candidate, status),
         files=candidate.submitted.files,
         gates=[gate_view(gate) for gate in gates],
         revoked=candidate.revoked_position is not None,
@@ -136,6 +138,14 @@ def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> Ca
         approvals_wanted=gates[-1].policy.approvals if gates else 0,
         approved_by=sorted(scenario.approvals.get(candidate.gates[-1], {})) if gates else [],
     )
+
+
+def _waits_in_vain(scenario: Scenario, candidate: Candidate, status: str) -> list[Reason]:
+    """Why no gate will open over an admitted candidate: its draw is of another time."""
+    serving = scenario.serving(candidate.submitted.channel)
+    if status not in ("admitted", "errored", "stale") or serving is None:
+        return []
+    return draw_reasons(scenario, candidate, serving.release_id)
 
 
 def release_view(scenario: Scenario, release: Release) -> ReleaseView:

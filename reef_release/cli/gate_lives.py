@@ -144,7 +144,7 @@ class PolicyGate:
     def __call__(self, trial: Trial, p: float, q: float) -> Walked:
         budget = self._policy.budget
         level = None if budget is None else Fraction(self._ledger.share(budget).level)
-        self._ledger = self._ledger.opened(budget)
+        self._ledger = self._ledger.drawn(budget)
         walk = self._walks.get(level)
         if walk is None:
             walk = self._walks[level] = Walk(self._policy.standard.rule, level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -91,10 +91,8 @@ def ledger_before(budget: Budget, gate: int, promotions: int) -> Ledger:
     """After *gate* - 1 gates under *budget*, with that many promotions among them."""
     if promotions >= gate:
         raise SettingsError(f"{promotions} promotions need as many gates before gate {gate}.")
-    ledger = Ledger()
-    for _ in range(gate - 1):
-        ledger = ledger.opened(budget)
-    return replace(ledger, promotions=promotions)
+    spent = budget.total * budget.gamma.before(gate)
+    return Ledger(gates=gate - 1, promotions=promotions, spent=spent)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.checks import Checks
 from reef_release.domain.events import EventData
 from reef_release.domain.reasons import Reason
+from reef_release.domain.same_weights import submitted_before
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic.lines import submission_reasons
 from reef_release.domain.weights import candidate_id, digests_by_path
@@ -39,27 +40,10 @@ def _candidate_submitted(
         reasons.append(_no("foundation", "an adapter names a promoted full release under it"))
     if data.kind == "full" and data.foundation is not None:
         reasons.append(_no("foundation", "full weights have no foundation"))
-    if not found.policy.policy.allowed_changes and _gated_before(found, data):
-        reasons.append(_no("same-weights", "these weights were gated before, under another id"))
+    reasons += submitted_before(found, data)
     if serving is None and data.base is not None:
         reasons.append(_no("base", "nothing is served yet, so an origin has no base"))
     return reasons + submission_reasons(state, found, data)
-
-
-def _gated_before(found: Scenario, data: ev.CandidateSubmitted) -> bool:
-    """Whether a candidate with the same weight files had a gate; a new card is no new model."""
-    weights = _weights(data)
-    return any(
-        candidate.gates
-        and candidate.candidate_id != data.candidate_id
-        and candidate.submitted.foundation == data.foundation
-        and _weights(candidate.submitted) == weights
-        for candidate in found.candidates.values()
-    )
-
-
-def _weights(data: ev.CandidateSubmitted) -> list[str]:
-    return sorted(file.sha256 for file in data.files if file.path.endswith(".safetensors"))
 
 
 def _admission(

@@ -11,6 +11,7 @@ from typing import Any
 
 from reef_release.domain import events as ev
 from reef_release.domain.checks import Checks, KeyRef
+from reef_release.domain.draws import draw_candidates, share_at_opening
 from reef_release.domain.events import Envelope, EventData
 from reef_release.domain.gate import Gate, gate_tasks
 from reef_release.domain.gate_claims import CLAIM_EFFECTS, sign_of_life
@@ -66,6 +67,7 @@ def _checkpoint_published(
     )
     state.checkpoints.append(checkpoint)
     for scenario in state.scenarios.values():
+        draw_candidates(scenario, checkpoint.size)
         for channel in scenario.pointers:
             current = _current(state, scenario, channel, checkpoint)
             if current is not None:
@@ -153,9 +155,11 @@ def _candidate_submitted(
 def _candidate_admitted(
     state: State, _checks: Checks, envelope: Envelope, data: ev.CandidateAdmitted
 ) -> None:
-    candidate = state.scenarios[envelope.scenario].candidates[data.candidate_id]
+    scenario = state.scenarios[envelope.scenario]
+    candidate = scenario.candidates[data.candidate_id]
     candidate.status = "admitted"
     candidate.admitted_position = envelope.position
+    scenario.undrawn.append(data.candidate_id)
 
 
 def _candidate_refused(
@@ -178,9 +182,7 @@ def _gate_opened(state: State, checks: Checks, envelope: Envelope, data: ev.Gate
     in_force = scenario.policy
     part, share = in_force.policy.part(data.phase), None
     if data.phase == "standard":
-        budget = in_force.policy.budget
-        share = None if budget is None else scenario.ledger.share(budget)
-        scenario.ledger = scenario.ledger.opened(budget)
+        share = share_at_opening(scenario, scenario.candidates[data.candidate_id])
     scenario.gates[data.gate_id] = Gate(
         opened=data,
         opened_position=envelope.position,
@@ -248,6 +250,7 @@ def _release_promoted(
     scenario.releases[data.release_id].promoted_position = envelope.position
     if scenario.gates[data.gate_id].share is not None:
         scenario.ledger = scenario.ledger.promoted()
+        scenario.rewarded.append(envelope.position)
     use_batches(scenario.traffic, scenario.candidates[data.release_id].submitted)
     _move_pointer(scenario, envelope, data.channel, data.release_id, "")
 

@@ -143,7 +143,8 @@ def signed_odds(rule: Rule) -> tuple[tuple[str, str], ...]:
     """What a signed decision says of *rule*: (p, P(passes)) for p = 0.1 to 0.9.
 
     Nothing for rules that compare with the incumbent, whose odds depend on it and on the budget,
-    and for those whose odds are not quickly exact.
+    and for those whose odds are not quickly exact: this runs where events are folded, so what is
+    bounded is the steps of single rules.
     """
     if any(isinstance(node, Improves | NonRegression) for node in nodes(rule)):
         return ()
@@ -156,7 +157,8 @@ def signed_odds(rule: Rule) -> tuple[tuple[str, str], ...]:
 
 
 def _passing(rule: Rule, p: Fraction) -> Fraction:
-    return course(rule, independent(p, Fraction(0)), most_work=_MOST_SIGNED_WORK).passed[-1]
+    most_states = _MOST_SIGNED_WORK // sum(1 for _ in nodes(rule))
+    return course(rule, independent(p, Fraction(0)), most_work=most_states).passed[-1]
 
 
 def _decimal(value: Fraction, digits: int) -> str:

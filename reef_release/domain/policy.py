@@ -83,6 +83,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return None if self.stated_budget is UNSET else self.stated_budget
 
     @property
+    def has_budgets(self) -> bool:
+        """Whether the document is young enough to say something of a budget, also `null`."""
+        return self.stated_budget is not UNSET
+
+    @property
     def approvals(self) -> int:
         """How many people must approve; 0 also where the document is older than approvals."""
         return 0 if self.stated_approvals is UNSET else self.stated_approvals

@@ -7,10 +7,12 @@ asks before it appends, and the fold asks again of whatever stands in the log.
 from __future__ import annotations
 
 from reef_release.domain.approval import lacking_approvals
+from reef_release.domain.draws import draw_reasons
 from reef_release.domain.events import GateOpened, ReleasePromoted, ReleaseRolledBack
 from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import key_reasons, revocation_reasons
+from reef_release.domain.same_weights import same_weights_reasons
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.suite import draw_seed
 from reef_release.domain.traffic.lines import gating_reasons
@@ -118,6 +120,8 @@ def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> 
     if (data.policy_digest, data.suite) != (in_force.digest, in_force.policy.suite):
         reasons.append(_reason("other-policy", "policy or suite are not the ones in force"))
     reasons += key_reasons(state, "policy", in_force.key_id)
+    reasons += draw_reasons(scenario, candidate, data.base)
+    reasons += same_weights_reasons(scenario, candidate)
     used = sum(gate.opened.suite == data.suite for gate in scenario.gates.values())
     if used >= in_force.policy.suite_max_gates:
         reasons.append(

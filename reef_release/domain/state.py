@@ -13,7 +13,7 @@ from reef_release.domain.checks import KeyRef, TrustRoot
 from reef_release.domain.events import CandidateSubmitted
 from reef_release.domain.gate import Gate
 from reef_release.domain.gate_claims import GateClaim
-from reef_release.domain.gating.budget import Ledger
+from reef_release.domain.gating.budget import BudgetShare, Ledger
 from reef_release.domain.merkle import MerkleTree
 from reef_release.domain.policy import Policy
 from reef_release.domain.reasons import Reason
@@ -24,6 +24,7 @@ __all__ = [
     "Candidate",
     "Checkpoint",
     "Current",
+    "Draw",
     "Key",
     "Loaded",
     "Pointer",
@@ -66,6 +67,21 @@ class PolicyInForce:
     policy: Policy
 
 
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """When a candidate's tasks became known, and what its gate was then to be.
+
+    `size` is that of the first checkpoint over the admission: policy and `base`, the release
+    served, are those of the first `size` events, so that nobody who knew the root chose them.
+    `share` is paid whatever comes of it; None without an incumbent, and without a budget.
+    """
+
+    size: int
+    policy_digest: str
+    base: str | None
+    share: BudgetShare | None
+
+
 @dataclass(kw_only=True)
 class Candidate:
     """A candidate and what became of it: submitted, admitted or refused."""
@@ -76,6 +92,7 @@ class Candidate:
     actor: str
     status: str = "submitted"
     admitted_position: int | None = None
+    draw: Draw | None = None
     reasons: list[Reason] = field(default_factory=list)
     revoked_position: int | None = None
     gates: list[str] = field(default_factory=list)
@@ -164,7 +181,11 @@ class Scenario:
     nodes: dict[str, Loaded] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
     ledger: Ledger = field(default_factory=Ledger)
-    """What its gates have spent of the error budget; no change of policy resets it."""
+    """What its draws have spent of the error budget; no change of policy resets it."""
+    undrawn: list[str] = field(default_factory=list)
+    """Admitted candidates that no checkpoint covers yet, in the order of admission."""
+    rewarded: list[int] = field(default_factory=list)
+    """Positions of the promotions of gates that had a share."""
 
     @property
     def policy(self) -> PolicyInForce:

@@ -1,6 +1,6 @@
 """What a gate may spend of its scenario's error budget, as the worker finds it in the log.
 
-The level at which a candidate must beat the incumbent depends on every gate before this one, so the
+The level at which a candidate must beat the incumbent depends on every draw before its own, so the
 worker counts them itself and signs at no other level. It reads the events that count and nothing
 else; an event without effect, which only a hand in the database could add, is counted here and
 not by the service, and then the gate is not worked on.
@@ -15,69 +15,138 @@ import msgspec
 
 from reef_release.client import ReefClient
 from reef_release.domain.canonical import sha256_hex
+from reef_release.domain.draws import draw_candidates, draw_reasons, share_at_opening
 from reef_release.domain.events import (
+    GLOBAL,
+    CandidateAdmitted,
+    CandidateSubmitted,
+    CheckpointPublished,
     Event,
     GateOpened,
     PolicyChanged,
     ReleasePromoted,
+    ReleaseRolledBack,
     ScenarioCreated,
     decode,
 )
-from reef_release.domain.gating.budget import Budget, BudgetShare, Ledger
+from reef_release.domain.gating.budget import BudgetShare
 from reef_release.domain.policy import Policy
+from reef_release.domain.state import Candidate, Pointer, PolicyInForce, Scenario
 from reef_release.errors import Refused
 
 __all__ = ["share_of"]
 
-_COUNTED = (ScenarioCreated, PolicyChanged, GateOpened, ReleasePromoted)
+_COUNTED = (
+    ScenarioCreated,
+    PolicyChanged,
+    CandidateSubmitted,
+    CandidateAdmitted,
+    GateOpened,
+    ReleasePromoted,
+    ReleaseRolledBack,
+)
 _PAGE = 1000
+_LOOK = 4
+"""So many checkpoints are asked for at a time: mostly the first one after an admission is it."""
 
 
 def share_of(client: ReefClient, scenario: str, opened: GateOpened) -> BudgetShare | None:
     """The share of the gate *opened*; None for an origin's, and under a policy without a budget.
 
-    Raises `Refused` when the log does not have this gate.
+    Raises `Refused` when the log does not have this gate, or when its policy or its incumbent were
+    chosen after its draw was known.
     """
     found = [event for kind in _COUNTED for event in _events(client, scenario, kind.TYPE)]
-    budgets: dict[str, Budget | None] = {}
+    found += _covering(client, found)
+    book = Scenario(name=scenario, schema="", created_position=0, policies=[])
     shared: set[str] = set()
-    ledger = Ledger()
     for event in sorted(found, key=lambda each: each.envelope.position):
-        match event.data:
-            case ScenarioCreated() | PolicyChanged():
-                digest, budget = _budget(event.data)
-                budgets[digest] = budget
-            case GateOpened() as gate if gate.phase == "standard":
-                budget = budgets.get(gate.policy_digest)
-                if gate == opened:
-                    return None if budget is None else ledger.share(budget)
-                ledger = ledger.opened(budget)
-                if budget is not None:
-                    shared.add(gate.gate_id)
-            case GateOpened() as gate if gate == opened:
-                return None
-            case ReleasePromoted() as promoted if promoted.gate_id in shared:
-                ledger = ledger.promoted()
+        if not isinstance(event.data, GateOpened):
+            _enter(book, event, shared)
+            continue
+        gate, candidate = event.data, book.candidates.get(event.data.candidate_id)
+        if candidate is None or not book.policies:
+            continue
+        share = share_at_opening(book, candidate) if gate.phase == "standard" else None
+        if gate == opened:
+            if reasons := draw_reasons(book, candidate, gate.base):
+                raise Refused(f"Gate {gate.gate_id} is not worked on.", reasons=reasons)
+            return share
+        candidate.gates.append(gate.gate_id)
+        if share is not None:
+            shared.add(gate.gate_id)
     raise Refused(
         f"Gate {opened.gate_id} is not worked on: the log has no such gate.",
         next_step="Nothing was signed. Audit the log; compare it with what the service says.",
     )
 
 
-def _events(client: ReefClient, scenario: str, kind: str) -> Iterator[Event]:
-    after = -1
+def _enter(book: Scenario, event: Event, shared: set[str]) -> None:
+    """What *event* changes of what draws and their shares depend on; *shared* gates had one."""
+    position = event.envelope.position
+    match event.data:
+        case ScenarioCreated() | PolicyChanged() as data:
+            book.policies.extend(_policies(position, data))
+        case CandidateSubmitted() as data:
+            candidate = Candidate(
+                submitted=data, submitted_position=position, submitted_at="", actor=""
+            )
+            book.candidates.setdefault(data.candidate_id, candidate)
+        case CandidateAdmitted() as data:
+            admitted = book.candidates.get(data.candidate_id)
+            if admitted is not None and admitted.admitted_position is None:
+                admitted.admitted_position = position
+                book.undrawn.append(data.candidate_id)
+        case CheckpointPublished() as data:
+            draw_candidates(book, data.size)
+        case ReleasePromoted() | ReleaseRolledBack() as data:
+            if isinstance(data, ReleasePromoted) and data.gate_id in shared:
+                book.ledger = book.ledger.promoted()
+                book.rewarded.append(position)
+            pointer = Pointer(
+                position=position,
+                release_id=data.release_id,
+                kind=data.TYPE,
+                actor="",
+                recorded_at="",
+            )
+            book.pointers.setdefault(data.channel, []).append(pointer)
+
+
+def _covering(client: ReefClient, found: list[Event]) -> Iterator[Event]:
+    """The first checkpoint over each admission in *found*; one over several comes once."""
+    covered = 0
+    admissions = (
+        each.envelope.position for each in found if isinstance(each.data, CandidateAdmitted)
+    )
+    for position in sorted(admissions):
+        if position < covered:
+            continue
+        for event in _events(client, GLOBAL, CheckpointPublished.TYPE, position, _LOOK):
+            if isinstance(event.data, CheckpointPublished) and event.data.size > position:
+                covered = event.data.size
+                yield event
+                break
+
+
+def _events(
+    client: ReefClient, scenario: str, kind: str, after: int = -1, limit: int | None = None
+) -> Iterator[Event]:
+    size = limit or _PAGE
     while True:
-        page = client.events(after=after, limit=_PAGE, scenario=scenario, type=kind)
+        page = client.events(after=after, limit=size, scenario=scenario, type=kind)
         yield from map(decode, page.events)
-        if len(page.events) < _PAGE:
+        if len(page.events) < size:
             return
         after = page.next_after
 
 
-def _budget(data: ScenarioCreated | PolicyChanged) -> tuple[str, Budget | None]:
-    """Digest and budget of a policy; one that is no policy has neither gates nor a budget."""
+def _policies(position: int, data: ScenarioCreated | PolicyChanged) -> Iterator[PolicyInForce]:
+    """The policy in *data*; none when it is no policy, which has no effect."""
     try:
         payload = base64.b64decode(data.policy["payload"], validate=True)
-        return sha256_hex(payload), msgspec.json.decode(payload, type=Policy).budget
+        policy = msgspec.json.decode(payload, type=Policy)
     except (KeyError, TypeError, ValueError, msgspec.DecodeError):
-        return data.policy_digest, None
+        return
+    digest = sha256_hex(payload)
+    yield PolicyInForce(position=position, digest=digest, key_id="", policy=policy)

@@ -55,6 +55,12 @@ class Gamma(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         length = self.first_block << block
         return Fraction(self.decay, (block + self.decay) * (block + self.decay + 1) * length)
 
+    def before(self, number: int) -> Fraction:
+        """The part of alpha that all gates before *number*, from 1, get together."""
+        block = self.block(number)
+        within = number - 1 - self.first_block * ((1 << block) - 1)
+        return Fraction(block, block + self.decay) + within * self.at(number)
+
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `alpha` bounds: the expected share of false promotions, or the chance of even one."""
@@ -70,7 +76,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class BudgetShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one gate spends: its number, R, the alpha spent before it, its share, its level.
+    """What one draw spends: its number, R, the alpha spent before it, its share, its level.
 
     Fractions are written "1/960".
     """
@@ -84,14 +90,14 @@ class BudgetShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """What a scenario has spent: gates opened, promotions of gates under a budget, alpha."""
+    """What a scenario has spent: `gates` drawn, promotions of gates under a budget, alpha."""
 
     gates: int = 0
     promotions: int = 0
     spent: Fraction = Fraction(0)
 
     def share(self, budget: Budget) -> BudgetShare:
-        """What the next gate gets under *budget*."""
+        """What the next draw gets under *budget*."""
         number = self.gates + 1
         own = min(
             budget.total * budget.gamma.at(number), max(budget.total - self.spent, Fraction(0))
@@ -106,8 +112,8 @@ class Ledger:
             level=str(min(level, Fraction(1))),
         )
 
-    def opened(self, budget: Budget | None) -> Ledger:
-        """After one more gate of the standard phase; without a budget it counts all the same."""
+    def drawn(self, budget: Budget | None) -> Ledger:
+        """After one more draw against an incumbent; without a budget it counts all the same."""
         own = Fraction(0) if budget is None else Fraction(self.share(budget).share)
         return replace(self, gates=self.gates + 1, spent=self.spent + own)
 

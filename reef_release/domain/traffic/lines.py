@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reef_release.domain.draws import redrawn_policy
 from reef_release.domain.events import CandidateSubmitted
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
@@ -33,9 +34,10 @@ __all__ = [
 def line_end(state: State, scenario: Scenario, line: Line) -> str | None:
     """Why nothing more is trained in the line; None while it goes on.
 
-    `candidate-refused`, `-revoked`, `-failed` or `-errored` (for good), `base-left` when the
-    pointer has moved since the line began, also if it has come back; or `given-up`, by its
-    trainer, because a watch stopped it, or by an operator.
+    `candidate-refused`, `-revoked`, `-failed`, `-errored` (for good) or `-not-gated` (the policy
+    changed after its draw was known); `base-left` when the pointer has moved since the line
+    began, also if it has come back; or `given-up`, by its trainer, because a watch stopped it, or
+    by an operator.
     """
     for candidate_id in line.candidates:
         end = _end(state, scenario, scenario.candidates[candidate_id])
@@ -200,6 +202,8 @@ def _end(state: State, scenario: Scenario, candidate: Candidate) -> str | None:
     outcome = _last_outcome(scenario, candidate)
     if outcome == "failed":
         return "failed"
+    if outcome is None and redrawn_policy(scenario, candidate):
+        return "not-gated"
     if outcome == "errored":
         policy = scenario.policy
         drawn = scenario.gates[candidate.gates[0]].opened.policy_digest

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reef_release.domain.gating.machine import decide
-from reef_release.domain.gating.rules import ConsecutivePasses
+from reef_release.domain.gating.rules import AllOf, ConsecutivePasses, PassRate
 from reef_release.domain.gating.slots import Slot
-from reef_release.domain.odds import pass_probability
+from reef_release.domain.odds import pass_probability, signed_odds
 
 RATES = st.fractions(0, 1, max_denominator=12)
 
@@ -81,3 +81,9 @@ def test_a_stricter_failure_limit_never_raises_the_odds(p: Fraction, limit: int)
     loose = ConsecutivePasses(k=3, max_trials=12, max_failures=limit + 1)
     strict = ConsecutivePasses(k=3, max_trials=12, max_failures=limit)
     assert pass_probability(strict, p) <= pass_probability(loose, p)
+
+
+def test_no_rule_keeps_the_fold_busy_with_odds() -> None:
+    parts = tuple(PassRate(bar=f"0.{50 + n}", alpha=None, max_trials=300 - n) for n in range(15))
+    assert signed_odds(parts[0])
+    assert signed_odds(AllOf(rules=parts)) == (), "too many states for fifteen rules at once"

@@ -50,7 +50,7 @@ def test_every_gate_spends_and_none_twice() -> None:
         share = ledger.share(budget())
         assert share.number == gate
         assert Fraction(share.spent) == sum(GAMMA.at(t) for t in range(1, gate)) / 20
-        ledger = ledger.opened(budget())
+        ledger = ledger.drawn(budget())
 
 
 BUDGETS = st.builds(
@@ -71,7 +71,7 @@ def test_no_change_of_policy_makes_the_shares_exceed_the_largest_alpha(
         if each is not None:
             largest = max(largest, each.total)
             assert 0 <= Fraction(ledger.share(each).share) <= max(each.total - ledger.spent, 0)
-        ledger = ledger.opened(each)
+        ledger = ledger.drawn(each)
     assert ledger.spent <= largest
     assert ledger.gates == len(policies)
 
@@ -79,11 +79,11 @@ def test_no_change_of_policy_makes_the_shares_exceed_the_largest_alpha(
 def test_what_is_spent_stays_spent_under_a_policy_with_another_gamma() -> None:
     ledger = Ledger()
     for _ in range(16):
-        ledger = ledger.opened(budget(first_block=1, decay=1))
+        ledger = ledger.drawn(budget(first_block=1, decay=1))
     spent = ledger.spent
     assert spent > Fraction(3, 5) * Fraction(1, 20)
     for _ in range(4000):
-        ledger = ledger.opened(budget(first_block=10_000, decay=100))
+        ledger = ledger.drawn(budget(first_block=10_000, decay=100))
     assert spent < ledger.spent <= Fraction(1, 20)
 
 
@@ -134,7 +134,7 @@ def lives(given: Budget, nulls: tuple[bool, ...]) -> Iterator[tuple[Fraction, in
         following = []
         for weight, ledger, false in todo:
             chance = gate(Fraction(ledger.share(given).level)) if null else Fraction(1)
-            opened = ledger.opened(given)
+            opened = ledger.drawn(given)
             following.append((weight * chance, opened.promoted(), false + null))
             following.append((weight * (1 - chance), opened, false))
         todo = [each for each in following if each[0]]
@@ -164,3 +164,12 @@ def test_a_pass_at_a_level_means_an_e_value_of_its_inverse() -> None:
     for word in product(SLOTS, repeat=RULE.max_trials):
         reached = e_value(test.scores, test.counts(word)) >= 1 / level
         assert reached == (decide(RULE, word, level) == "passed")
+
+
+def test_what_all_gates_before_one_get_has_a_closed_form() -> None:
+    for each in (budget(), budget(first_block=1, decay=1), budget(first_block=7, decay=3)):
+        total = Fraction(0)
+        for number in range(1, 300):
+            assert each.gamma.before(number) == total
+            total += each.gamma.at(number)
+    assert 0.9 < budget().gamma.before(10**12) < 1

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from reef_release.domain.events import CandidateRevoked
 from reef_release.errors import Refused
 from reef_release.signing.keys import Role
 from reef_release.signing.vsa import verify_decision
@@ -125,3 +126,51 @@ def test_lengths_are_told_to_a_worker_that_goes_on_with_its_gate(spent: Site) ->
     assert spent.run() >= 1
     assert spent.gate.outcome in {"passed", "errored"}
     assert len(spent.gate.tokens) == sum(each.body is not None for each in spent.gate.trials)
+
+
+def test_draws_that_were_given_up_are_counted(spent: Site) -> None:
+    world = spent.world
+    for _ in range(2):
+        loser = world.admitted()
+        world.append(CandidateRevoked(candidate_id=loser, reason="a mistake"), actor="operator")
+    candidate = waits(spent)
+    world.append(opening := world.opening(candidate))
+    share = spending.share_of(spent.service.client(), world.scenario_name, opening)
+    assert share == world.gate_of(opening.gate_id).share
+    assert share is not None
+    assert share.number == 4
+
+
+def test_an_errored_gate_that_opens_again_is_counted_twice(spent: Site) -> None:
+    world = spent.world
+    candidate = waits(spent)
+    first = world.open_gate(candidate)
+    world.run_trials(first, "eee")
+    world.decide(first)
+    world.append(opening := world.opening(candidate))
+    share = spending.share_of(spent.service.client(), world.scenario_name, opening)
+    assert share == world.gate_of(opening.gate_id).share
+    assert share is not None
+    assert share.number == 3
+
+
+@pytest.mark.parametrize(
+    ("crime", "code"), [("policy", "policy-after-draw"), ("base", "base-after-draw")]
+)
+def test_a_gate_whose_terms_were_chosen_after_its_draw_is_not_worked_on(
+    spent: Site, crime: str, code: str
+) -> None:
+    world = spent.world
+    candidate = world.admitted()
+    if crime == "policy":
+        world.change_policy(standard=standard(BETTER), budget=BUDGET)
+    else:
+        other = world.admitted()
+        gate_id = world.gate(other, "+" * 10)
+        world.sign(gate_id)
+        world.promote(gate_id)
+    opening = world.opening(candidate)
+    assert world.attack(opening) == [code]
+    with pytest.raises(Refused) as refused:
+        spending.share_of(spent.service.client(), world.scenario_name, opening)
+    assert [reason.code for reason in refused.value.reasons] == [code]
