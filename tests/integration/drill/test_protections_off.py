@@ -11,13 +11,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
 from reef_release.api.readers import BlobReaders
 from reef_release.artifacts import admission
 from reef_release.artifacts.admission import Admission
 from reef_release.audit.report import VerifyReport
 from reef_release.cli import drill as verb
+from reef_release.cli.app import app
 from reef_release.client import ReefClient
+from reef_release.client.errors import BadAnswer
 from reef_release.domain import events as ev
 from reef_release.domain.reasons import Reason
 from reef_release.domain.validation import VALIDATORS
@@ -327,12 +330,11 @@ def yes_man() -> Iterator[str]:
         thread.join()
 
 
-def test_a_service_that_says_yes_to_everything_fails_every_row(
-    shooting_range: Range, yes_man: str, monkeypatch: pytest.MonkeyPatch
+def test_a_service_that_says_yes_to_everything_is_not_attacked_at_all(
+    shooting_range: Range, yes_man: str
 ) -> None:
-    monkeypatch.setattr(shooting_range.running, "url", yes_man)
-    status, report = shooting_range.drill("trailing-byte", "altered-token", "export-edited")
-    assert status == 1
-    assert {row["verdict"] for row in report["rows"]} == {NOT_STOPPED, LEFT_OUT}
-    assert row_of(report, "a-good-candidate-gets-through")["verdict"] == LEFT_OUT
-    assert report["stopped"] == 0
+    running = shooting_range.running
+    words = ["drill", "--home", str(running.site.home), "--url", yes_man, "--only", "altered-token"]
+    found = CliRunner().invoke(app, words)
+    assert isinstance(found.exception, BadAnswer)
+    assert "no ScenarioView" in str(found.exception)
