@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from reef_release.artifacts.own_directory import OwnDirectory
 from reef_release.cli.options import AsJson, Home
 from reef_release.cli.output import console, emit, print_table
 from reef_release.errors import SettingsError
@@ -62,7 +65,6 @@ def demo(
     from reef_release.cli.stack import LocalStack
 
     directory = load_settings(home=home).home / "demo"
-    _empty(directory)
     lessons = Lessons(
         seed=seed,
         sessions=min(sessions, _QUICK_SESSIONS) if quick else sessions,
@@ -72,7 +74,10 @@ def demo(
     )
     picture = directory / "curve.png"
     started = time.monotonic()
-    with LocalStack(directory, scenario=SCENARIO, learning=homework_learning()) as stack:
+    with (
+        _alone(directory),
+        LocalStack(directory, scenario=SCENARIO, learning=homework_learning()) as stack,
+    ):
         play = Play(stack)
         play.set_up()
         play.origin()
@@ -123,13 +128,39 @@ def demo(
         raise typer.Exit(1)
 
 
-def _empty(directory: Path) -> None:
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """*directory* emptied, and no other demo's while this one lasts. Raises `SettingsError`.
+
+    The lock lies beside it: PostgreSQL's own user must get into *directory*, and nobody else into
+    a directory of one's own.
+    """
+    own = OwnDirectory(directory.with_name(f"{directory.name}.lock"), "demo")
+    try:
+        own.lock()
+    except SettingsError as error:
+        raise SettingsError(
+            f"A demo is running in {directory}, which another would empty.",
+            next_step="Wait until it has ended, or give this one another --home.",
+        ) from error
+    try:
+        _empty(directory, own.path / "removed")
+        yield
+    finally:
+        own.close()
+
+
+def _empty(directory: Path, removed: Path) -> None:
+    """Whatever interrupts it, the next one goes on: what is half removed lies in *removed*."""
+    if removed.exists():
+        shutil.rmtree(removed)
     if directory.exists():
-        if not (directory / _MARK).exists():
+        if not (directory / _MARK).exists() and any(directory.iterdir()):
             raise SettingsError(
                 f"{directory} exists and is not a demo's.",
                 next_step="Choose another --home, or remove it yourself.",
             )
-        shutil.rmtree(directory)
+        directory.rename(removed)
+        shutil.rmtree(removed)
     directory.mkdir(parents=True)
     (directory / _MARK).touch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic.lines import teaching_reasons
-from reef_release.domain.traffic.reasons import REFUSALS, RESTORABLE, training_fault
+from reef_release.domain.traffic.reasons import REFUSALS, training_fault
 from reef_release.projections.signal import Counts
 
 __all__ = ["signal_findings", "waiting_samples"]
@@ -63,7 +63,7 @@ def signal_findings(state: State, scenario: Scenario, total: Counts) -> list[Rea
         )
     for channel in scenario.pointers:
         found += _teaching(state, scenario, channel)
-    found += _failed(scenario, total)
+    found += _given_up(scenario, total)
     lost = total.untrainable.total()
     if lost and 2 * lost >= total.calls - total.failed - total.side:
         reason = total.untrainable.most_common(1)[0][0]
@@ -89,16 +89,38 @@ def _teaching(state: State, scenario: Scenario, channel: str) -> list[Reason]:
     return [Reason(code=reasons[0].code, message=message)]
 
 
-def _failed(scenario: Scenario, total: Counts) -> list[Reason]:
-    """What trainers did with the samples, which may be their own fault."""
-    refused = sum(total.refused[code] for code in RESTORABLE)
-    if not refused:
-        return []
+def _given_up(scenario: Scenario, total: Counts) -> list[Reason]:
+    """What is trained no more: for what trainers did, or since no candidate of it was promoted."""
+    found = []
+    if failed := total.refused["quarantined"]:
+        message = (
+            f"{failed} judged turns are trained no more, since trainers failed on them again and "
+            f"again, at last in the batches {_batches(scenario, 'quarantined')}. Look at the "
+            "trainer; when it was at fault, `reef-release restore BATCH` lets their samples be "
+            "trained again."
+        )
+        found.append(Reason(code="trainers-failed", message=message))
+    if lost := total.refused["came-to-nothing"]:
+        turns = scenario.traffic.turns.values()
+        refused = [turn for turn in turns if turn.refused == "came-to-nothing"]
+        lines = max((count for turn in refused for count in turn.lost_lines.values()), default=0)
+        message = (
+            f"{lost} judged turns are trained no more: their candidates were not promoted in "
+            f"{lines} lines, at last with the batches {_batches(scenario, 'came-to-nothing')}. An "
+            "ordinary refusal by the gate counts, so compare first what the gate asks with what "
+            "the development tasks favour; `reef-release restore BATCH` lets their samples be "
+            "trained again."
+        )
+        found.append(Reason(code="not-promoted", message=message))
+    return found
+
+
+def _batches(scenario: Scenario, reason: str) -> str:
+    """The newest batches with a turn that is refused for *reason*."""
     traffic = scenario.traffic
-    batches = [batch_id for batch_id in reversed(traffic.batches) if traffic.restorable(batch_id)]
-    message = (
-        f"{refused} judged turns are trained no more, since trainers failed on them again and "
-        f"again, at last in the batches {', '.join(batches[:_NAMED])}. Look at the trainer; when "
-        "it was at fault, `reef-release restore BATCH` lets their samples be trained again."
-    )
-    return [Reason(code="trainers-failed", message=message)]
+    found = [
+        batch_id
+        for batch_id in reversed(traffic.batches)
+        if any(turn.refused == reason for turn in traffic.restorable(batch_id))
+    ]
+    return ", ".join(found[:_NAMED])

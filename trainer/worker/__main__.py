@@ -14,12 +14,14 @@ from pathlib import Path
 import structlog
 
 from reef_release.client import ReefClient
-from reef_release.errors import ReefError, Unavailable
+from reef_release.errors import NotFound, ReefError, Unavailable
 from reef_release.node.config import NodeConfig
 from reef_release.node.vault import Vault
 from trainer.worker.development import read_development
 from trainer.worker.settings import WorkerSettings, read_worker_settings
 from trainer.worker.state import StateDirectory
+
+_log = structlog.get_logger(__name__)
 
 
 def main() -> int:
@@ -66,6 +68,29 @@ def _follow() -> None:
     ranks.leave(0)
 
 
+def require_scenario(client: ReefClient, scenario: str, channel: str) -> None:
+    """Say that the channel serves nothing yet. Raises `NotFound` when there is no such scenario.
+
+    A service that is away is waited for like at any later time, by the worker.
+    """
+    try:
+        channels = sorted(client.scenario(scenario).channels)
+    except NotFound as error:
+        raise NotFound(
+            f"There is no scenario {scenario!r} to train for.",
+            next_step="`reef-release status` lists the scenarios; check --scenario and --url.",
+        ) from error
+    except Unavailable as error:
+        _log.warning("service away", why=str(error))
+        return
+    if channel not in channels:
+        _log.warning(
+            "nothing to train from",
+            why=f"The channel {channel!r} serves nothing yet.",
+            channels=channels,
+        )
+
+
 def _work(given: argparse.Namespace) -> None:
     settings = read_worker_settings(given.settings) if given.settings else WorkerSettings()
     threads, screening = settings.training.threads, settings.screening
@@ -90,6 +115,7 @@ def _work(given: argparse.Namespace) -> None:
         from trainer.worker.worker import TrainWorker
 
         client = stack.enter_context(ReefClient(given.url, token))
+        require_scenario(client, given.scenario, given.channel)
         vault = stack.enter_context(closing(Vault(given.state / "node")))
         vault.lock()
         node = NodeConfig(
