@@ -21,13 +21,16 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import msgspec
 
 from reef_release.cli.external import tiny_models
 from reef_release.cli.homework import (
@@ -45,6 +48,7 @@ from reef_release.cli.stack import LocalStack
 from reef_release.errors import ReefError, SettingsError
 from reef_release.tokens import TokenRole
 from trainer.stream.report import MAIN, write_page
+from trainer.worker.settings import WorkerSettings
 
 _SHORT = ["--seeds", "109", "--sessions", "4", "--fresh", "5"]
 
@@ -52,16 +56,27 @@ _SHORT = ["--seeds", "109", "--sessions", "4", "--fresh", "5"]
 def main() -> int:
     """Exit status 0, or 2 with an error that says what to do."""
     given = _parser().parse_args()
+    signal.signal(signal.SIGTERM, _end)
     try:
         if not given.short:
             _study(given)
             return 0
+        if vars(given) != vars(_parser().parse_args(["--short"])):
+            raise SettingsError(
+                "--short has settings of its own, so it goes with no other option.",
+                next_step="Leave them out, or give --seeds and --out instead of --short.",
+            )
         with tempfile.TemporaryDirectory(prefix="reef-") as out:
             _study(_parser().parse_args([*_SHORT, "--out", out]))
     except (ReefError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     return 0
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """As an exception, so that the stack's programs and its PostgreSQL are stopped."""
+    raise SystemExit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,6 +129,11 @@ def _study(given: argparse.Namespace) -> None:
         draw_curves(records, rows / "curve.png")
         for path in sorted(rows.glob("facts-*.json")):
             print(path.name, path.read_text("utf-8").strip())
+    else:
+        raise SettingsError(
+            f"There is nothing to do: {rows} has no rows.",
+            next_step="Give --short for a first look, --seeds 0-9 to hold seeds, or --page FILE.",
+        )
 
 
 def _learning(given: argparse.Namespace, rows: Path) -> Learning:
@@ -122,12 +142,15 @@ def _learning(given: argparse.Namespace, rows: Path) -> Learning:
     text = source.read_text("utf-8")
     settings = json.loads(text) if source.suffix == ".json" else tomllib.loads(text)
     for each in given.set:
-        name, _, value = each.partition("=")
-        *places, last = name.split(".")
-        inner = settings
-        for place in places:
-            inner = inner.setdefault(place, {})
-        inner[last] = json.loads(value)
+        set_one(settings, each)
+    try:
+        # Before anything is written or started.
+        msgspec.convert(settings, WorkerSettings)
+    except msgspec.ValidationError as error:
+        raise SettingsError(
+            f"These are no settings of a trainer: {error}.",
+            next_step="Correct --set or --settings; `reef-release train settings` prints all.",
+        ) from error
     study = {
         "sessions": given.sessions,
         "max_replies": MAX_REPLIES,
@@ -152,6 +175,23 @@ def _learning(given: argparse.Namespace, rows: Path) -> Learning:
         flip_votes=given.flip_votes,
         drop_hints=given.drop_hints,
     )
+
+
+def set_one(settings: dict[str, Any], text: str) -> None:
+    """Change one of *settings*, by NAME=JSON. Raises `SettingsError`."""
+    name, _, value = text.partition("=")
+    *places, last = name.split(".")
+    inner: Any = settings
+    try:
+        found = json.loads(value)
+        for place in places:
+            inner = inner.setdefault(place, {})
+        inner[last] = found
+    except (ValueError, AttributeError, TypeError) as error:
+        raise SettingsError(
+            f"--set {text} is not NAME=JSON of a setting: {error}.",
+            next_step="Write it like training.seed=1; a text needs quotes: --set 'a.b=\"text\"'.",
+        ) from error
 
 
 def _seed(
@@ -188,7 +228,7 @@ def _seed(
                     _write_facts(stack, rows / f"facts-{seed}.json", lessons)
                 # Last, and at once: what has this name is whole.
                 (rows / f".{arm}").rename(rows / f"{arm}-{seed}.jsonl")
-    except ReefError:
+    except (ReefError, KeyboardInterrupt, SystemExit):
         say(f"interrupted; what it left is in {home}")
         raise
     shutil.rmtree(home)

@@ -22,10 +22,15 @@ __all__ = ["main", "print_curves"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _PLAIN_WIDTH = 160
+_KEY = (
+    "First replies: # accepted, . not, / the release changed before. all: the mean over seeds, and "
+    "the median session of the third accepted in a row. least kept: right answers on fresh tasks "
+    "at the end, as a share of those before, where that is least."
+)
 
 
 def print_curves(console: Console, arms: Sequence[ArmSummary], window: int) -> None:
-    """One table per arm: a line per seed (``#`` accepted, ``.`` not, ``|`` promotion before)."""
+    """One table per arm: a line per seed (``#`` accepted, ``.`` not, ``/`` promotion before)."""
     for arm in arms:
         table = Table(title=f"arm {arm.arm}", title_justify="left")
         for column in ("seed", "first replies", "3 in a row", "right", "replies", "fresh tasks"):
@@ -50,6 +55,7 @@ def print_curves(console: Console, arms: Sequence[ArmSummary], window: int) -> N
             "" if arm.kept_share_least is None else f"least kept {arm.kept_share_least:.2f}",
         )
         console.print(table)
+    console.print(_KEY)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _strip(seed: SeedSummary) -> str:
     return "".join(
-        ("|" if place in seed.promotions else "") + ("#" if good else ".")
+        ("/" if place in seed.promotions else "") + ("#" if good else ".")
         for place, good in enumerate(seed.accepted, 1)
     )
 

@@ -15,6 +15,11 @@ __all__ = ["draw_png"]
 _PANEL_INCHES, _HEIGHT_INCHES, _DPI = 4.2, 3.6, 150
 _LINE, _FAINT, _PROMOTION = "#0a58ca", "#8fb4ea", "#198754"
 
+_KEY = (
+    "thin: a seed; thick: mean of all; green ticks: the release changed; "
+    "dashed: median session of the third in a row"
+)
+
 
 def draw_png(arms: Sequence[ArmSummary], window: int, out: Path) -> None:
     """Write *out*: thin lines for the seeds, a thick one for their mean, ticks for promotions."""
@@ -23,6 +28,7 @@ def draw_png(arms: Sequence[ArmSummary], window: int, out: Path) -> None:
     for axes, arm in zip(panels, arms, strict=True):
         _panel(axes, arm, window)
     panels[0].set_ylabel(f"accepted first replies (last {window} sessions)")
+    figure.supxlabel(_KEY, fontsize=8)
     # Named, so that no display is looked for.
     figure.savefig(out, dpi=_DPI, format="png", backend="agg")
 
@@ -32,7 +38,7 @@ def _panel(axes: Axes, arm: ArmSummary, window: int) -> None:
         sessions = range(1, len(seed.accepted) + 1)
         axes.plot(sessions, rolling(seed.accepted, window), color=_FAINT, linewidth=0.8)
         for session in seed.promotions:
-            axes.axvline(session - 0.5, ymax=0.04, color=_PROMOTION, linewidth=1.5)
+            axes.axvline(session - 0.5, ymax=0.1, color=_PROMOTION, linewidth=2)
     mean = arm.curve(window)
     axes.plot(range(1, len(mean) + 1), mean, color=_LINE, linewidth=2.5)
     if arm.reached_median is not None:

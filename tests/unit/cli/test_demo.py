@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from reef_release.cli.demo import _alone
+from reef_release.cli.demo import _alone, kept_line
+from reef_release.cli.lessons import Lessons
 from reef_release.errors import SettingsError
 
 
@@ -46,3 +48,16 @@ def test_what_is_no_demo_is_not_emptied(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="not a demo's"), _alone(tmp_path / "demo"):
         pass
     assert (tmp_path / "demo" / "thesis").exists()
+
+
+def test_what_learning_cost_in_right_answers_is_told(tmp_path: Path) -> None:
+    lessons = Lessons(seed=0, sessions=36, fresh=50, directory=tmp_path)
+    rows = [{"record": "run"}] + [
+        {"record": "evaluation", "after": after, "right": right}
+        for after, right in ((0, 48), (36, 41))
+    ]
+    lessons.records("update").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "0.85" in kept_line(lessons.kept())
+    assert "docs/homework.md" in kept_line(lessons.kept())
+    assert "known miss" not in kept_line(0.96)
+    assert kept_line(None) == ""
