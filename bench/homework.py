@@ -28,7 +28,9 @@ import time
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import msgspec
 
 from reef_release.cli.external import tiny_models
 from reef_release.cli.homework import (
@@ -46,7 +48,7 @@ from reef_release.cli.stack import LocalStack
 from reef_release.errors import ReefError, SettingsError
 from reef_release.tokens import TokenRole
 from trainer.stream.report import MAIN, write_page
-from trainer.worker.settings import read_worker_settings
+from trainer.worker.settings import WorkerSettings
 
 _SHORT = ["--seeds", "109", "--sessions", "4", "--fresh", "5"]
 
@@ -54,17 +56,27 @@ _SHORT = ["--seeds", "109", "--sessions", "4", "--fresh", "5"]
 def main() -> int:
     """Exit status 0, or 2 with an error that says what to do."""
     given = _parser().parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or its database would outlive it
+    signal.signal(signal.SIGTERM, _end)
     try:
         if not given.short:
             _study(given)
             return 0
+        if vars(given) != vars(_parser().parse_args(["--short"])):
+            raise SettingsError(
+                "--short has settings of its own, so it goes with no other option.",
+                next_step="Leave them out, or give --seeds and --out instead of --short.",
+            )
         with tempfile.TemporaryDirectory(prefix="reef-") as out:
-            _study(_parser().parse_args([*sys.argv[1:], *_SHORT, "--out", out]))
+            _study(_parser().parse_args([*_SHORT, "--out", out]))
     except (ReefError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     return 0
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """As an exception, so that the stack's programs and its PostgreSQL are stopped."""
+    raise SystemExit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -111,17 +123,17 @@ def _study(given: argparse.Namespace) -> None:
             if missing:
                 _seed(given, learning, rows, seed, [arm for arm in ARMS if arm in missing])
     records = sorted(rows.glob("*.jsonl"))
-    if not given.seeds and given.page is None and not records:
-        raise SettingsError(
-            f"There is nothing to do: no seeds are given, and no rows are in {rows}.",
-            next_step="Give --seeds 0-9, --page FILE or --short; --help says more.",
-        )
     if given.page is not None:
         write_page(given.out, given.page)
     elif records:
         draw_curves(records, rows / "curve.png")
         for path in sorted(rows.glob("facts-*.json")):
             print(path.name, path.read_text("utf-8").strip())
+    else:
+        raise SettingsError(
+            f"There is nothing to do: {rows} has no rows.",
+            next_step="Give --short for a first look, --seeds 0-9 to hold seeds, or --page FILE.",
+        )
 
 
 def _learning(given: argparse.Namespace, rows: Path) -> Learning:
@@ -130,18 +142,15 @@ def _learning(given: argparse.Namespace, rows: Path) -> Learning:
     text = source.read_text("utf-8")
     settings = json.loads(text) if source.suffix == ".json" else tomllib.loads(text)
     for each in given.set:
-        name, _, value = each.partition("=")
-        *places, last = name.split(".")
-        inner = settings
-        for place in places:
-            inner = inner.setdefault(place, {})
-        try:
-            inner[last] = json.loads(value)
-        except json.JSONDecodeError as error:
-            raise SettingsError(
-                f"The value in --set {each} is no JSON: {error}.",
-                next_step="Put words in double quotes: --set 'training.objective=\"trl\"'.",
-            ) from error
+        set_one(settings, each)
+    try:
+        # Before anything is written or started.
+        msgspec.convert(settings, WorkerSettings)
+    except msgspec.ValidationError as error:
+        raise SettingsError(
+            f"These are no settings of a trainer: {error}.",
+            next_step="Correct --set or --settings; `reef-release train settings` prints all.",
+        ) from error
     study = {
         "sessions": given.sessions,
         "max_replies": MAX_REPLIES,
@@ -153,22 +162,36 @@ def _learning(given: argparse.Namespace, rows: Path) -> Learning:
         "trainer": settings,
     }
     rows.mkdir(parents=True, exist_ok=True)
-    draft = rows / ".trainer.json"
-    draft.write_text(json.dumps(settings))
-    read_worker_settings(draft)  # a mistake is found before anything is started or kept
     path = rows / "study.json"
     if path.exists() and json.loads(path.read_bytes()) != study:
         raise SettingsError(
             f"{rows} has rows of other settings; see {path}.", next_step="Give another --name."
         )
     path.write_text(json.dumps(study, indent=2) + "\n")
-    draft.rename(rows / "trainer.json")
+    (rows / "trainer.json").write_text(json.dumps(settings))
     return Learning(
         settings=(rows / "trainer.json").absolute(),
         batch_size=given.batch_size,
         flip_votes=given.flip_votes,
         drop_hints=given.drop_hints,
     )
+
+
+def set_one(settings: dict[str, Any], text: str) -> None:
+    """Change one of *settings*, by NAME=JSON. Raises `SettingsError`."""
+    name, _, value = text.partition("=")
+    *places, last = name.split(".")
+    inner: Any = settings
+    try:
+        found = json.loads(value)
+        for place in places:
+            inner = inner.setdefault(place, {})
+        inner[last] = found
+    except (ValueError, AttributeError, TypeError) as error:
+        raise SettingsError(
+            f"--set {text} is not NAME=JSON of a setting: {error}.",
+            next_step="Write it like training.seed=1; a text needs quotes: --set 'a.b=\"text\"'.",
+        ) from error
 
 
 def _seed(
@@ -215,15 +238,15 @@ def _write_facts(stack: LocalStack, path: Path, lessons: Lessons) -> None:
     """What the service says of the seed's learning, and how long everything took."""
     with stack.client(TokenRole.OPERATE) as client:
         gated = [view for view in client.candidates(SCENARIO) if view.base is not None]
-        total = client.signal(SCENARIO, hours=0).total
+        signal = client.signal(SCENARIO, hours=0).total
     outcomes = Counter(view.status for view in gated)
     facts: dict[str, Any] = {
         "seconds": lessons.seconds,
         "candidates": dict(sorted(outcomes.items())),
-        "judged": total.judged,
-        "batched": total.batched,
-        "trained": total.trained,
-        "refused": total.refused,
+        "judged": signal.judged,
+        "batched": signal.batched,
+        "trained": signal.trained,
+        "refused": signal.refused,
     }
     path.write_text(json.dumps(facts) + "\n")
 

@@ -21,7 +21,7 @@ from reef_release.cli.options import (
 )
 from reef_release.cli.output import console, emit
 from reef_release.errors import SettingsError
-from reef_release.wire import CandidateManifest, ScenarioRequest
+from reef_release.wire import CandidateManifest, GateView, ScenarioRequest
 
 __all__ = ["candidate", "policy", "scenario"]
 
@@ -180,10 +180,15 @@ def submit(
     emit(
         view,
         as_json=as_json,
-        text=f"Candidate {view.candidate_id} is {view.status} at position {view.position}.",
+        text=f"Candidate {view.candidate_id} is {view.status} at position {view.position}."
+        + (_gate_line(view.gates[-1]) if wait and view.gates else ""),
     )
     if wait and view.status != "promoted":
         raise typer.Exit(1)
+
+
+def _gate_line(gate: GateView) -> str:
+    return f"\nGate {gate.gate_id}: {gate.passed_count} of {gate.trial_count} trials passed."
 
 
 def _json_object(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ question, asked often enough, is a copy of the suite.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +16,12 @@ import typer
 from reef_release.cli.options import DEFAULT_URL, AsJson, ScenarioName, TokenFile, Url, connect
 from reef_release.cli.output import emit
 from reef_release.client import ReefClient
+from reef_release.errors import NotFound
 
 __all__ = ["register"]
 
 _SUITE_LIMIT_BYTES = 64 * 1024 * 1024
 _SHOWN = 20
-"""Ids that the text names; the JSON has all."""
 
 
 def register(scenario: typer.Typer) -> None:
@@ -45,8 +45,13 @@ def check_development(
 
     tasks = parse_suite(file.read_bytes()).tasks
     with connect(url, token_file) as client:
-        client.scenario(name)  # of none there is nothing to compare with, which is no good news
+        client.scenario(name)  # Events of a scenario that does not exist are none, and no error.
         suites = list(dict.fromkeys(_suites(client, name)))
+        if not suites:
+            raise NotFound(
+                f"No policy of {name} that this token may read names a suite.",
+                next_step="Ask with an audit token of this scenario.",
+            )
         questions = frozenset(
             plain_text(task.question)
             for digest in suites
@@ -55,12 +60,15 @@ def check_development(
     shared = [task.id for task in tasks if holds_question(plain_text(task.question), questions)]
     text = f"None of the {len(tasks)} tasks stands in a suite of {name}."
     if shared:
-        more = f" and {len(shared) - _SHOWN} more" if len(shared) > _SHOWN else ""
-        named = ", ".join(shared[:_SHOWN])
-        text = f"{len(shared)} of the {len(tasks)} tasks are the gate's: {named}{more}."
+        text = f"{len(shared)} of the {len(tasks)} tasks are the gate's: {_some(shared)}."
     emit({"tasks": len(tasks), "suites": suites, "shared": shared}, as_json=as_json, text=text)
     if shared:
         raise typer.Exit(1)
+
+
+def _some(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _SHOWN} more (--json names all)" if len(ids) > _SHOWN else ""
+    return ", ".join(ids[:_SHOWN]) + more
 
 
 def _suites(client: ReefClient, scenario: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from reef_release.cli.external import run_module
-from reef_release.cli.options import DEFAULT_URL, AsJson, Home, Once, TokenFile, Url
+from reef_release.cli.options import DEFAULT_URL, AsJson, Home, Once, TokenFile, Url, read_token
 from reef_release.cli.output import console, emit, print_table
 
 __all__ = ["app"]
@@ -50,6 +50,7 @@ def worker(
     from reef_release.settings import load_settings
 
     settings = load_settings(home=home)
+    read_token(token_file)  # Of a missing one, this tells the next step.
     run_module(
         "trainer.gate",
         {

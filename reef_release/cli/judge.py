@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from reef_release.cli.external import module_command
-from reef_release.cli.options import DEFAULT_URL, AsJson, Once, TokenFile, Url
+from reef_release.cli.options import DEFAULT_URL, AsJson, Once, TokenFile, Url, read_token
 from reef_release.errors import SettingsError
 
 __all__ = ["app"]
@@ -72,6 +72,7 @@ def worker(
             next_step="Give --endpoint URL and --scenario NAME; `python -m judge.scripted` serves"
             " a judge that needs no model.",
         )
+    read_token(token_file)  # Of a missing one, this tells the next step.
     _become(
         "work",
         {

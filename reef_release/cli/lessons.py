@@ -7,6 +7,7 @@ sessions go through the recording proxy, and each waits until its consequences a
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -45,6 +46,16 @@ class Lessons:
     def records(self, arm: str) -> Path:
         """The file of an arm's records."""
         return self.directory / f"{arm}-{self.seed}.jsonl"
+
+    def kept(self) -> float | None:
+        """Right answers after the update's sessions as a share of those before; None if unknown.
+
+        The records are the stream's (`trainer.stream.records`); its program is not imported here.
+        """
+        told = [json.loads(line) for line in self.records("update").read_text().splitlines()]
+        right = {each["after"]: each["right"] for each in told if each["record"] == "evaluation"}
+        before, after = right.get(0), right.get(self.sessions)
+        return after / before if before and after is not None else None
 
     def hold(self, stack: LocalStack, arm: str) -> None:
         """Hold what is missing of an arm's sessions. Raises `Unavailable`."""

@@ -40,11 +40,17 @@ def write_json(value: Any) -> None:
     sys.stdout.write(text + "\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table for people."""
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    whole: Sequence[str] = (),
+) -> None:
+    """A table for people; columns named in *whole* are never folded, so that ids can be copied."""
     table = Table(title=title, title_justify="left", show_lines=False)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in whole)
     for row in rows:
         table.add_row(*row)
     console.print(table)

@@ -147,7 +147,7 @@ class Play:
         why = "; ".join(reason["message"] for reason in standing["reasons"])
         refused = standing["release_id"] is None and bool(why)
         self._row(
-            "weights altered after their promotion",
+            "weights altered on the service's disk after their promotion",
             "not loaded by a new node" if refused else "LOADED",
             why,
             refused,

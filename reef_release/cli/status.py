@@ -14,6 +14,8 @@ from reef_release.wire import BudgetView, ScenarioView
 __all__ = ["budget_line", "register"]
 
 _LAST_GATES = 10
+_SHORT = 16
+"""Letters of an id in a table: verbs take them for the whole of it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -88,10 +90,14 @@ def _show(view: ScenarioView) -> None:
         "Serving",
         ["channel", "release", "since", "position", "by"],
         [
-            [name, each.release_id, each.since, str(each.pointer_position), each.kind]
+            [name, each.release_id[:_SHORT], each.since, str(each.pointer_position), each.kind]
             for name, each in view.channels.items()
         ],
+        whole=["release"],
     )
+    for name, each in view.channels.items():
+        # Below, since a narrow terminal folds or cuts what stands in a table.
+        console.print(f"{name}: {each.release_id}", markup=False, soft_wrap=True)
     if view.budget is not None:
         console.print(budget_line(view.budget), markup=False, soft_wrap=True)
     print_table(
@@ -100,11 +106,12 @@ def _show(view: ScenarioView) -> None:
         [
             [
                 gate.gate_id[:12],
-                gate.candidate_id[:16],
+                gate.candidate_id[:_SHORT],
                 gate.phase,
                 f"{gate.passed_count}/{gate.trial_count}",
                 gate.outcome or "running",
             ]
             for gate in view.gates[-_LAST_GATES:]
         ],
+        whole=["gate", "candidate"],
     )

@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from reef_release.cli.external import run_module
-from reef_release.cli.options import DEFAULT_URL, AsJson, Channel, Home, Once, TokenFile, Url
+from reef_release.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    Channel,
+    Home,
+    Once,
+    TokenFile,
+    Url,
+    read_token,
+)
 from reef_release.errors import SettingsError
 
 __all__ = ["app"]
@@ -67,6 +76,7 @@ def worker(
     from reef_release.signing.keyring import ROOT_NAME
 
     found = load_settings(home=home)
+    read_token(token_file)  # Of a missing one, this tells the next step.
     run_module(
         "trainer.worker",
         {

@@ -63,7 +63,7 @@ def signal_findings(state: State, scenario: Scenario, total: Counts) -> list[Rea
         )
     for channel in scenario.pointers:
         found += _teaching(state, scenario, channel)
-    found += _refused(scenario, total)
+    found += _given_up(scenario, total)
     lost = total.untrainable.total()
     if lost and 2 * lost >= total.calls - total.failed - total.side:
         reason = total.untrainable.most_common(1)[0][0]
@@ -89,34 +89,38 @@ def _teaching(state: State, scenario: Scenario, channel: str) -> list[Reason]:
     return [Reason(code=reasons[0].code, message=message)]
 
 
-def _refused(scenario: Scenario, total: Counts) -> list[Reason]:
-    """Samples that were tried so often that they are tried no more."""
-    traffic = scenario.traffic
+def _given_up(scenario: Scenario, total: Counts) -> list[Reason]:
+    """What is trained no more: for what trainers did, or since no candidate of it was promoted."""
     found = []
-    for code, finding, why in (
-        (
-            "quarantined",
-            "trainers-failed",
-            "since trainers failed on them again and again{batches}. Look at the trainer; when it "
-            "was at fault, `reef-release restore BATCH` lets their samples be trained again.",
-        ),
-        (
-            "came-to-nothing",
-            "came-to-nothing",
-            "since no candidate that was trained on them was promoted{batches}: usually each gate "
-            "did its work. `reef-release restore BATCH` lets them be tried once more.",
-        ),
-    ):
-        batches = [
-            batch_id
-            for batch_id in reversed(traffic.batches)
-            if any(
-                turn.refused == code or (code == "quarantined" and turn.quarantined)
-                for turn in traffic.restorable(batch_id)
-            )
-        ]
-        if total.refused[code]:
-            named = f", at last in the batches {', '.join(batches[:_NAMED])}" if batches else ""
-            message = f"{total.refused[code]} judged turns are trained no more, {why}"
-            found.append(Reason(code=finding, message=message.format(batches=named)))
+    if failed := total.refused["quarantined"]:
+        message = (
+            f"{failed} judged turns are trained no more, since trainers failed on them again and "
+            f"again, at last in the batches {_batches(scenario, 'quarantined')}. Look at the "
+            "trainer; when it was at fault, `reef-release restore BATCH` lets their samples be "
+            "trained again."
+        )
+        found.append(Reason(code="trainers-failed", message=message))
+    if lost := total.refused["came-to-nothing"]:
+        turns = scenario.traffic.turns.values()
+        refused = [turn for turn in turns if turn.refused == "came-to-nothing"]
+        lines = max((count for turn in refused for count in turn.lost_lines.values()), default=0)
+        message = (
+            f"{lost} judged turns are trained no more: their candidates were not promoted in "
+            f"{lines} lines, at last with the batches {_batches(scenario, 'came-to-nothing')}. An "
+            "ordinary refusal by the gate counts, so compare first what the gate asks with what "
+            "the development tasks favour; `reef-release restore BATCH` lets their samples be "
+            "trained again."
+        )
+        found.append(Reason(code="not-promoted", message=message))
     return found
+
+
+def _batches(scenario: Scenario, reason: str) -> str:
+    """The newest batches with a turn that is refused for *reason*."""
+    traffic = scenario.traffic
+    found = [
+        batch_id
+        for batch_id in reversed(traffic.batches)
+        if any(turn.refused == reason for turn in traffic.restorable(batch_id))
+    ]
+    return ", ".join(found[:_NAMED])

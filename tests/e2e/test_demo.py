@@ -52,7 +52,10 @@ def test_every_attempt_comes_to_what_it_must(demo: tuple[Path, dict[str, Any]]) 
     assert outcomes["the wanted style, wrong answers"] == "gate failed"
     assert outcomes["random weights of the right shape"] in ("gate errored", "gate failed")
     assert outcomes["one tensor with a NaN"] == "refused"
-    assert outcomes["weights altered after their promotion"] == "not loaded by a new node"
+    assert (
+        outcomes["weights altered on the service's disk after their promotion"]
+        == "not loaded by a new node"
+    )
     assert result["rows"][1]["attempt"] == "6 sessions of homework"
     assert outcomes["a rollback to the origin"] == "served again"
     assert result["rows"][2]["serving"] == result["rows"][0]["serving"]

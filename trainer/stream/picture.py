@@ -13,7 +13,12 @@ from trainer.stream.summary import ArmSummary, rolling
 __all__ = ["draw_png"]
 
 _PANEL_INCHES, _HEIGHT_INCHES, _DPI = 4.2, 3.6, 150
-_LINE, _FAINT, _PROMOTION, _MEDIAN = "#0a58ca", "#8fb4ea", "#198754", "#666666"
+_LINE, _FAINT, _PROMOTION = "#0a58ca", "#8fb4ea", "#198754"
+
+_KEY = (
+    "thin: a seed; thick: mean of all; green ticks: the release changed; "
+    "dashed: median session of the third in a row"
+)
 
 
 def draw_png(arms: Sequence[ArmSummary], window: int, out: Path) -> None:
@@ -22,15 +27,8 @@ def draw_png(arms: Sequence[ArmSummary], window: int, out: Path) -> None:
     panels = figure.subplots(1, len(arms), sharey=True, squeeze=False)[0]
     for axes, arm in zip(panels, arms, strict=True):
         _panel(axes, arm, window)
-    for color, style, words in (
-        (_LINE, "-", "mean of the seeds"),
-        (_FAINT, "-", "one seed"),
-        (_PROMOTION, "-", "another release"),
-        (_MEDIAN, "--", "median of the third accepted in a row"),
-    ):
-        figure.axes[0].plot([], [], color=color, linestyle=style, label=words)
-    figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     panels[0].set_ylabel(f"accepted first replies (last {window} sessions)")
+    figure.supxlabel(_KEY, fontsize=8)
     # Named, so that no display is looked for.
     figure.savefig(out, dpi=_DPI, format="png", backend="agg")
 
@@ -44,7 +42,7 @@ def _panel(axes: Axes, arm: ArmSummary, window: int) -> None:
     mean = arm.curve(window)
     axes.plot(range(1, len(mean) + 1), mean, color=_LINE, linewidth=2.5)
     if arm.reached_median is not None:
-        axes.axvline(arm.reached_median, color=_MEDIAN, linestyle="--", linewidth=1)
+        axes.axvline(arm.reached_median, color="#666666", linestyle="--", linewidth=1)
     median = "never" if arm.reached_median is None else f"session {arm.reached_median:g}"
     axes.set_title(
         f"{arm.arm}: three in a row in {arm.reached_count} of {len(arm.seeds)}\nmedian {median}",

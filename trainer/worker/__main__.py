@@ -68,20 +68,27 @@ def _follow() -> None:
     ranks.leave(0)
 
 
-def _look(client: ReefClient, scenario: str, channel: str, *, once: bool) -> None:
-    """Say what the trainer would wait for in vain. Raises `NotFound` when it waits for nothing."""
+def require_scenario(client: ReefClient, scenario: str, channel: str) -> None:
+    """Say that the channel serves nothing yet. Raises `NotFound` when there is no such scenario.
+
+    A service that is away is waited for like at any later time, by the worker.
+    """
     try:
-        channels = client.scenario(scenario).channels
-    except Unavailable:
-        return  # the worker waits for the service, and says so
+        channels = sorted(client.scenario(scenario).channels)
     except NotFound as error:
-        if once:
-            raise
-        # It may be created later, as where all programs are started at once.
-        _log.warning("no such scenario yet", scenario=scenario, why=str(error))
+        raise NotFound(
+            f"There is no scenario {scenario!r} to train for.",
+            next_step="`reef-release status` lists the scenarios; check --scenario and --url.",
+        ) from error
+    except Unavailable as error:
+        _log.warning("service away", why=str(error))
         return
     if channel not in channels:
-        _log.warning("nothing is served in the channel yet", channel=channel, served=[*channels])
+        _log.warning(
+            "nothing to train from",
+            why=f"The channel {channel!r} serves nothing yet.",
+            channels=channels,
+        )
 
 
 def _work(given: argparse.Namespace) -> None:
@@ -108,7 +115,7 @@ def _work(given: argparse.Namespace) -> None:
         from trainer.worker.worker import TrainWorker
 
         client = stack.enter_context(ReefClient(given.url, token))
-        _look(client, given.scenario, given.channel, once=given.once)
+        require_scenario(client, given.scenario, given.channel)
         vault = stack.enter_context(closing(Vault(given.state / "node")))
         vault.lock()
         node = NodeConfig(

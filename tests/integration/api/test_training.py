@@ -345,7 +345,10 @@ async def test_what_came_to_nothing_in_three_lines_is_refused_and_told(site: Sit
         assert event["data"]["reason"] == "came-to-nothing"
         view = await signal(story)
         assert view["total"]["refused"] == {"came-to-nothing": 1}
-        assert "trainers-failed" in [finding["code"] for finding in view["findings"]]
+        told = {finding["code"]: finding["message"] for finding in view["findings"]}
+        assert "trainers-failed" not in told
+        assert "not promoted in 2 lines" in told["not-promoted"]
+        assert batch["batch_id"] in told["not-promoted"]
         restore = story.path("batches", batch["batch_id"], "restore")
         await story.post("operate", restore, {"reason": "the settings were wrong"})
         again = await until(lambda: claim_batch(story))

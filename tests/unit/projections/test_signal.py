@@ -221,6 +221,22 @@ def test_what_trainers_failed_on_is_told_and_no_more_once_it_is_restored(world: 
     assert health(world).total(world.scenario_name).refused == {"stale": 1}
 
 
+def test_a_gate_that_refuses_is_not_told_as_a_fault_of_the_trainer(world: World) -> None:
+    world.release()
+    turn = Trainer(world).judged_turn()
+    for number in range(2):
+        trainer = Trainer(world, f"try-{number}")
+        batch = trainer.train(trainer.form(turn))
+        lease_id = trainer.batch_of(batch).lease_id
+        world.append(ev.BatchReleased(batch_id=batch, lease_id=lease_id, reason="abandoned"))
+    world.append(ev.SampleRefused(turn_id=turn, target=turn, reason="came-to-nothing"))
+    total = health(world).total(world.scenario_name)
+    told = {each.code: each.message for each in signal_findings(world.state, world.scenario, total)}
+    assert "trainers-failed" not in told
+    assert "their candidates were not promoted in 2 lines" in told["not-promoted"]
+    assert batch in told["not-promoted"]
+
+
 def test_a_teacher_that_is_revoked_is_told(world: World) -> None:
     origin = world.release()
     world.release()

@@ -116,6 +116,7 @@ def test_the_program_prints_and_draws_several_arms(
     shown = capsys.readouterr().out
     assert "never" in shown
     assert "../####" in shown
+    assert "release changed before" in shown
     assert png.read_bytes().startswith(b"\x89PNG")
     assert main([*files, "--json"]) == 0
     control, update = json.loads(capsys.readouterr().out)
