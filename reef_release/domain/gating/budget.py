@@ -1,10 +1,10 @@
 """The error budget of a scenario: what each draw may spend, over the scenario's whole life.
 
 Draw t of a scenario (of the candidates with an incumbent, in the order of admission, whatever
-becomes of them) gets the share a_t = alpha · gamma_t and the level a_t · (R + 1), where R promotions
-of gates under a budget stand before it; under `family_wise` the level is a_t alone. Its gate may
-pass only with an e-value of at least 1/level. This is e-LOND (Xu and Ramdas, "Online multiple
-testing with e-values", AISTATS 2024).
+becomes of them) gets the share a_t = alpha · gamma_t and the level a_t · (R + 1), where R
+promotions of gates under a budget stand before it; under `family_wise` the level is a_t alone. Its
+gate may pass only with an e-value of at least 1/level. This is e-LOND (Xu and Ramdas, "Online
+multiple testing with e-values", AISTATS 2024).
 
 What bounds the expected share of promoted releases that were not better: policy, incumbent, R and
 so the level of draw t are fixed by the events that its checkpoint covers, before anyone knows the
