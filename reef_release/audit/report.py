@@ -106,7 +106,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 class GateSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A gate as it was re-derived: the draw, the verdicts, the level and the outcome.
 
-    `share` is what it spent of the scenario's error budget; every opening spends.
+    `share` is what its draw, or its own second opening, spent of the scenario's error budget.
     """
 
     scenario: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -11,19 +13,19 @@ from typing import Annotated
 
 import typer
 
+from reef_release.cli.drill_output import print_attacks, print_report
 from reef_release.cli.options import DEFAULT_URL, AsJson, ScenarioName, read_token
-from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.output import console, emit
 from reef_release.client import ReefClient
-from reef_release.drill.attack import Attack
 from reef_release.drill.catalogue import chosen
-from reef_release.drill.context import Context
-from reef_release.drill.runner import DrillReport, Row, run_drill
-from reef_release.errors import SettingsError
+from reef_release.drill.context import Context, Issue
+from reef_release.drill.runner import left_out, run_drill
+from reef_release.errors import BadRequest, SettingsError
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
-from reef_release.tokens import TokenRole
+from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load_secret
 
-__all__ = ["files_of", "register", "shown"]
+__all__ = ["files_of", "register"]
 
 Say = Callable[[str], None]
 
@@ -34,6 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def drill(
+    call: typer.Context,
     only: Annotated[
         list[str] | None,
         typer.Option("--only", help="Only this attack, by its name or row; may be repeated."),
@@ -54,23 +57,62 @@ def drill(
     """Attack a service; say what stopped each attack, and where that stands in the log.
 
     Without --home it starts a stack of its own in a temporary directory. Exit status 0 when all
-    attacks that ran were stopped by what must stop them and nothing that is served had moved.
+    attacks that ran were stopped by what must stop them and nothing that is served had moved; 2
+    when an attack that --only names cannot be run here.
     """
     attacks = chosen(only or [], quick=quick)
     if listed:
-        _list(attacks, as_json=as_json)
+        print_attacks(attacks, as_json=as_json)
         return
+    if home is None:
+        _require_home(call)
     say: Say = _silent if as_json else lambda text: console.print(f"· {text}", markup=False)
     with _temporary() as directory:
         source = _own(directory, say) if home is None else files_of(directory, home, url, scenario)
         with source as context:
+            _require_each(context, only or [], quick=quick)
+            if all(left_out(context, attack) for attack in attacks):
+                raise BadRequest(
+                    "Not one attack can be run here.",
+                    next_step="Give the data directory with the service's tokens as --home.",
+                )
             report = run_drill(context, attacks, say, quick=quick)
     if as_json:
         emit(report, as_json=True)
     else:
-        _print(report)
+        print_report(report)
     if not report.ok:
         raise typer.Exit(1)
+
+
+def _require_home(call: typer.Context) -> None:
+    """Refuse what says which service to attack, when a stack of its own would be attacked."""
+    given = [
+        f"--{name}"
+        for name in ("url", "scenario")
+        if (source := call.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise BadRequest(
+            f"{' and '.join(given)} says which service to attack, and without --home the drill "
+            "attacks a stack of its own.",
+            next_step="Give the data directory of that service as --home, or leave it out.",
+        )
+
+
+def _require_each(context: Context, only: Sequence[str], *, quick: bool) -> None:
+    """Refuse to begin when nothing would be run of what was asked for."""
+    for each in only:
+        attacks = chosen([each], quick=quick)
+        reasons = {attack.name: left_out(context, attack) for attack in attacks}
+        if all(reasons.values()):
+            told = "; ".join(f"{name} {reason}" for name, reason in reasons.items())
+            raise BadRequest(
+                f"--only {each} cannot be run here: {told or 'it is not quick'}.",
+                next_step="Leave out --home: a stack of the drill's own has all that it needs."
+                if told
+                else "Leave out --quick.",
+            )
 
 
 @contextmanager
@@ -79,10 +121,13 @@ def files_of(
 ) -> Iterator[Context]:
     """A drill on the service of the data directory *home*, with the tokens that lie in it.
 
-    Raises `SettingsError` without root or tokens, and what the service answers when it is another.
+    Its candidates are submitted under a name of its own, or they would use up what the trainer may
+    submit within a day. Raises `SettingsError` without root or tokens, and what the service
+    answers when it is another.
     """
     settings = load_settings(home=home)
-    root = (keys or settings.keys_dir) / ROOT_NAME
+    keys = keys or settings.keys_dir
+    root = keys / ROOT_NAME
     try:
         anchor = root.read_text("utf-8")
     except OSError as error:
@@ -90,27 +135,41 @@ def files_of(
             f"The trust root {root} cannot be read: {error.strerror}.",
             next_step="Give the data directory of a service as --home.",
         ) from error
-
-    def issue(role: TokenRole, only: str | None) -> str | None:
-        path = settings.home / "tokens" / role.value
-        return read_token(path) if only is None and path.exists() else None
-
     # An attack with tokens of another service would be "stopped" by nothing that counts.
     with ReefClient(url, read_token(settings.home / "tokens" / TokenRole.OPERATE.value)) as client:
         client.scenario(scenario)
-
+    name = f"drill-{secrets.token_hex(4)}"
     context = Context(
         url=url,
         scenario=scenario,
         anchor=anchor,
         log_origin=settings.origin,
         directory=directory,
-        issue=issue,
+        issue=_issue(settings.home / "tokens", keys / TOKEN_SECRET, name),
+        name=name,
     )
     try:
         yield context
     finally:
         context.close()
+
+
+def _issue(tokens: Path, secret: Path, name: str) -> Issue:
+    """The tokens in a directory; the trainer's is one of *name*, if the secret can be read."""
+    own = None
+    if os.access(secret, os.R_OK):
+        trainer = Principal(name=name, role=TokenRole.TRAIN)
+        own = Tokens(load_secret(secret)).issue(trainer)
+
+    def issue(role: TokenRole, only: str | None) -> str | None:
+        if only is not None:
+            return None
+        if role is TokenRole.TRAIN and own is not None:
+            return own
+        path = tokens / role.value
+        return read_token(path) if path.exists() else None
+
+    return issue
 
 
 @contextmanager
@@ -146,69 +205,6 @@ def _temporary() -> Iterator[Path]:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def shown(row: Row) -> list[str]:
-    """The cells of one attack: by whom it was stopped, where that stands, and what is served."""
-    found = row.seen or ()
-    stopped = ", ".join(dict.fromkeys(f"{each.by}: {each.code}" for each in found))
-    written = ", ".join(
-        dict.fromkeys(f"{each.event} at {each.position}" for each in found if each.event)
-    )
-    return [
-        ", ".join(map(str, row.rows)),
-        row.tries,
-        row.verdict,
-        row.problem or stopped,
-        written or "nothing written",
-        (row.serving or "")[:12],
-    ]
-
-
-def _print(report: DrillReport) -> None:
-    print_table(
-        "What was tried, and what stopped it",
-        ["row", "attempt", "verdict", "stopped by", "in the log", "then serving"],
-        [shown(row) for row in report.rows],
-    )
-    left_out = f", {report.left_out} left out" if report.left_out else ""
-    console.print(
-        f"{report.stopped} of {report.ran} stopped{left_out}. "
-        + ("Nothing got through." if report.ok else "SOMETHING GOT THROUGH."),
-        markup=False,
-    )
-
-
-def _list(attacks: Sequence[Attack], *, as_json: bool) -> None:
-    if as_json:
-        emit(
-            [
-                {
-                    "name": attack.name,
-                    "rows": attack.rows,
-                    "tries": attack.tries,
-                    "stops": attack.stops,
-                    "needs": sorted(attack.needs),
-                    "quick": attack.quick,
-                }
-                for attack in attacks
-            ],
-            as_json=True,
-        )
-        return
-    print_table(
-        "Attacks",
-        ["row", "name", "tries", "must be stopped by"],
-        [
-            [
-                ", ".join(map(str, attack.rows)),
-                attack.name,
-                attack.tries,
-                ", ".join(map(str, attack.stops)),
-            ]
-            for attack in attacks
-        ],
-    )
 
 
 def _silent(_text: str) -> None:

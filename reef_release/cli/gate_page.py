@@ -8,6 +8,8 @@ from datetime import date
 import msgspec
 
 from reef_release.cli.gate_measures import LivesRow, Measured, PowerRow
+from reef_release.domain.gating.default import default_budget, default_rule
+from reef_release.domain.gating.rules import AllOf, Protected, protected_tasks
 from reef_release.domain.policy import Policy
 
 __all__ = ["page"]
@@ -26,8 +28,12 @@ def _lines(policy: Policy, found: Measured, day: date, command: str) -> Iterator
         "decided "
         "by the code that decides real ones. Intervals are of 95%: Clopper and Pearson's for "
         "shares, "
-        "the normal approximation for means over lives. *exact* is computed, not sampled."
+        "the normal approximation for means over lives, which says little where few lives have a "
+        "false promotion. Each interval stands for itself: of twenty, one may well miss. "
+        "*exact* is computed, not sampled."
     )
+    yield ""
+    yield _measured_policy(policy)
     yield ""
     yield from _summary(found)
     yield from _power(found)
@@ -45,11 +51,15 @@ def _lines(policy: Policy, found: Measured, day: date, command: str) -> Iterator
         "Simulated sides "
         "pass independently; real ones agree more often, which makes discordant pairs rarer and a "
         "decision later, and changes no bound.",
-        "- The bound itself. That is proved "
+        "- The bound itself. A simulation could only have refuted it. It is proved "
         "([decision 21](../decisions/0021-better-than-the-incumbent-is-tested-by-betting.md), "
-        "[22](../decisions/0022-one-error-budget-for-the-life-of-a-scenario.md)); a simulation "
-        "could "
-        "only have refuted it.",
+        "[22](../decisions/0022-one-error-budget-for-the-life-of-a-scenario.md)) for pairs that, "
+        "given the past, are won at most as often as lost, which is what is simulated here, and "
+        "for tasks of one fixed score each (temperature 0). For a finite suite at a temperature "
+        "above 0, which is the default, it is proved [with a factor]"
+        "(../reference/policy.md#what-the-bound-means) only.",
+        "- Anything about who knows a draw before its gate opens. A draw is paid for when it is "
+        "known, so in a life each candidate that is drawn pays, in the order of admission.",
     )
     yield ""
     yield "## Policy"
@@ -58,6 +68,21 @@ def _lines(policy: Policy, found: Measured, day: date, command: str) -> Iterator
     part = {"standard": policy.standard, "budget": policy.budget}
     yield msgspec.json.format(msgspec.json.encode(part), indent=2).decode()
     yield "```"
+
+
+def _measured_policy(policy: Policy) -> str:
+    rule = policy.standard.rule
+    kept = protected_tasks(rule)
+    words = f", with {len(kept)} protected tasks" if kept else ""
+    parts = (
+        [part for part in rule.rules if not isinstance(part, Protected)]
+        if isinstance(rule, AllOf)
+        else [rule]
+    )
+    rest = {"kind": "all_of", "rules": [msgspec.to_builtins(part) for part in parts]}
+    default = rest == default_rule() and msgspec.to_builtins(policy.budget) == default_budget()
+    name = "the default of a new scenario" if default else "a policy of its own"
+    return f"*This policy* is {name}{words}; it stands [below](#policy)."
 
 
 def _summary(found: Measured) -> Iterator[str]:

@@ -47,6 +47,8 @@ Issue = Callable[[TokenRole, str | None], str | None]
 class Context:
     """One drill. `scenario` is the one whose pointer is watched; `directory` is its own.
 
+    `name` is a new one for each drill.
+
     `forged` are the positions of events that were put into the log by hand; `stages` are the
     scenarios that were made for attacks; `kept` holds what attacks prepared for each other.
     """
@@ -58,6 +60,7 @@ class Context:
     directory: Path
     issue: Issue
     own: Stack | None = None
+    name: str = field(default_factory=lambda: f"drill-{secrets.token_hex(4)}")
     forged: set[int] = field(default_factory=set)
     stages: list[str] = field(default_factory=list)
     kept: dict[str, Any] = field(default_factory=dict)
@@ -157,6 +160,11 @@ class Context:
         return self.event("checkpoint.published", scenario=GLOBAL)
 
     # Candidates
+
+    @property
+    def notice(self) -> bytes:
+        """A text that nobody submitted before this drill."""
+        return f"A candidate of the drill {self.name}.\n".encode()
 
     def served_files(self) -> Files:
         """The files of the release that was served when they were first asked for.

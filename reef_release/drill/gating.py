@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from reef_release.drill.attack import Access, Attack, Outcome, Seen, Stop, stopp
 from reef_release.drill.context import Context
 from reef_release.drill.errors import GotThrough
 from reef_release.drill.stage import fresh
+from reef_release.errors import ReefError
 from reef_release.signing.keys import Role, SigningKey
 from reef_release.signing.vsa import sign_decision
 from reef_release.tokens import TokenRole
@@ -172,8 +173,12 @@ def gate_in_hand(
         assert held.candidate == view.candidate_id, "another candidate's gate is open"
         try:
             yield held
-        finally:
-            held.end()
+        except Exception:
+            # What went wrong is what counts, also where the gate has become another one by it.
+            with suppress(ReefError):
+                held.end()
+            raise
+        held.end()
 
 
 def claimed(context: Context, scenario: str) -> GateInHand:

@@ -44,6 +44,7 @@ __all__ = [
     "refused_when_told",
     "target",
     "truthful",
+    "untaken",
 ]
 
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -191,6 +192,18 @@ def refused(held: Target, code: str, serves: str | None = None) -> Seen:
     event = "node.refused"
     position = held.context.event(event, after=before, scenario=held.scenario, node_id=held.node_id)
     return Seen(by="node", code=code, event=event, position=position, words=str(codes[code]))
+
+
+def untaken(held: Target, code: str, serves: str | None = None) -> Seen:
+    """As `refused`, and of the document nothing may be remembered.
+
+    A node says of an old document that it took also that it has expired; that is no refusal.
+    """
+    before = held.node.memory
+    seen = refused(held, code, serves)
+    if held.node.memory != before:
+        raise GotThrough(f"The node has {code} against the document, and took it.")
+    return seen
 
 
 def truthful(context: Context, scenario: str | None = None) -> str:

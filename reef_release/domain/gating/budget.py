@@ -1,23 +1,27 @@
-"""The error budget of a scenario: what each gate may spend, over the scenario's whole life.
+"""The error budget of a scenario: what each draw may spend, over the scenario's whole life.
 
-Gate t of a scenario (standard phase, in the order of `gate.opened`, whatever becomes of it) gets
-the share a_t = alpha · gamma_t and the level a_t · (R + 1), where R promotions of gates under a
-budget stand before it; under `family_wise` the level is a_t alone. It may pass only with an
-e-value of at least 1/level. This is e-LOND (Xu and Ramdas, "Online multiple testing with
-e-values", AISTATS 2024).
+Draw t of a scenario (of the candidates with an incumbent, in the order of admission, whatever
+becomes of them) gets the share a_t = alpha · gamma_t and the level a_t · (R + 1), where R
+promotions of gates under a budget stand before it; under `family_wise` the level is a_t alone. Its
+gate may pass only with an e-value of at least 1/level. This is e-LOND (Xu and Ramdas, "Online
+multiple testing with e-values", AISTATS 2024).
 
-Why the expected share of promoted releases that were not better is at most alpha: let e_t be the
-e-value at which gate t stopped, and R_T the promotions up to any time T. If t was promoted, then
-e_t >= 1/(a_t (R + 1)) and R + 1 <= R_T, so the false share is at most the sum of a_t · e_t over the
-gates t whose candidate was not better. Given the past, e_t has mean at most 1 for those: the draw
-of tasks is fresh. So the expected share is at most the sum of all a_t, and no policy can make that
-more than alpha: a share is cut to what is left of alpha after everything spent before. Which
-gates are opened, which passed ones are promoted, and whether a candidate is null may all depend on
-the past in any way. Without R + 1, the same sum bounds the chance of even one false promotion.
+What bounds the expected share of promoted releases that were not better: policy, incumbent, R and
+so the level of draw t are fixed by the events that its checkpoint covers, before anyone knows the
+checkpoint's root. Let e_t be the e-value at which a gate at that level stops, run or not. The draw
+follows from the root, so given those events e_t has a mean of at most 1 if the candidate is not
+better, in a reading of "not better" for which the test is valid (see `betting`). If t is promoted,
+then e_t >= 1/(a_t (R + 1)) and R + 1 <= R_T, the promotions up to any later time T: so the false
+share is at most the sum of a_t · e_t over the draws t that were not better, and its mean at most
+the sum of all a_t. No policy can make that more than alpha: a share is cut to what is left of alpha
+after everything spent before. Which gates are opened, revoked, promoted may depend on the draws in
+any way, since a draw is in the sum whatever comes of it. Without R + 1, the same sum bounds the
+chance of even one false promotion. docs/decisions/0022 has the proof with second gates, and what it
+does not cover.
 
 gamma falls by blocks: each is twice as long as the one before, and block i (from 0) gets the part
 d/((i + d)(i + d + 1)) of the budget, in equal shares. These parts sum to exactly 1. So the n-th
-gate gets about 1/(n log² n), which falls more slowly than any power of n above 1, in rational
+draw gets about 1/(n log² n), which falls more slowly than any power of n above 1, in rational
 numbers; LOND and LORD choose alike, with logarithms (Javanmard and Montanari, Ann. Statist. 2018).
 """
 

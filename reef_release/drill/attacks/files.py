@@ -97,6 +97,7 @@ _QUICK = frozenset(
     }
 )
 _REFUSED = "candidate.refused"
+_NOTICE = "NOTICE"
 _UNNAMEABLE = {
     "names-that-differ-by-case": "ambiguous-path",
     "name-in-decomposed-unicode": "unsafe-path",
@@ -112,7 +113,8 @@ def _twin(context: Context, form: Form) -> tuple[Files, str]:
     """
     served = context.served_files()
     foundation = str(context.kept["served"])
-    files = twin(form, context.unlike(served), foundation)
+    # Some candidates are spoilt into the same bytes each time; the notice makes them new.
+    files = twin(form, context.unlike(served), foundation) | {_NOTICE: context.notice}
     told = context.kept.get(f"twin/{form}")
     if told is None:
         view = context.view()

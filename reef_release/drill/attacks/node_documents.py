@@ -18,6 +18,7 @@ from reef_release.drill.lying import (
     refused,
     refused_when_told,
     target,
+    untaken,
 )
 from reef_release.signing.keyring import PRIVATE_NAME
 from reef_release.signing.keys import Role, create_key, load_key
@@ -26,6 +27,9 @@ from reef_release.tokens import TokenRole
 __all__ = ["ATTACKS"]
 
 _DAY = timedelta(days=1)
+
+
+_MONTH = timedelta(days=30)
 
 
 _TEN_YEARS = timedelta(days=3650)
@@ -59,7 +63,17 @@ def _expired(context: Context) -> Outcome:
         "issued_at": _text(now - timedelta(seconds=120)),
         "expires_at": _text(now),
     }
-    return outcome(context, refused_when_told(context, "expired", **times))
+    with target(context) as held:
+        held.lie(document(context, **times))
+        seen = untaken(held, "expired", context.serving())
+    return outcome(context, seen)
+
+
+def _long(context: Context) -> Outcome:
+    """A document that would be fresh for a month, so that nothing newer were ever needed."""
+    now = datetime.now(UTC)
+    times = {"issued_at": _text(now), "expires_at": _text(now + _MONTH)}
+    return outcome(context, refused_when_told(context, "lifetime", **times))
 
 
 def _clocks(context: Context) -> Outcome:
@@ -72,9 +86,9 @@ def _clocks(context: Context) -> Outcome:
     seen = []
     with target(context, clock=lambda: datetime.now(UTC) - _DAY) as held:
         held.lie(document(context, **old))
-        seen.append(refused(held, "expired", context.serving()))
+        seen.append(untaken(held, "expired", context.serving()))
     with target(context, clock=lambda: datetime.now(UTC) + _TEN_YEARS) as held:
-        seen.append(refused(held, "expired", context.serving()))
+        seen.append(untaken(held, "expired", context.serving()))
     return outcome(context, *seen)
 
 
@@ -129,6 +143,13 @@ ATTACKS = (
         "a current document that has expired",
         _expired,
         "expired",
+    ),
+    attack_on_node(
+        "document-that-lives-for-a-month",
+        (30,),
+        "a current document by the stolen pointer key that does not expire for a month",
+        _long,
+        "lifetime",
     ),
     attack_on_node(
         "clock-of-the-node",

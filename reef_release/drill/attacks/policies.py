@@ -9,6 +9,7 @@ from typing import Any
 from reef_release.client import ReefClient
 from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.events import PolicyChanged
+from reef_release.domain.gating.default import default_budget
 from reef_release.drill.attack import Access, Attack, Outcome, Seen, Stop, stopped
 from reef_release.drill.context import Context
 from reef_release.drill.errors import GotThrough
@@ -101,6 +102,17 @@ def _unobjective(context: Context) -> Outcome:
     return Outcome(seen=tuple(seen), twin=f"in force, with one, is policy {in_force[:12]}")
 
 
+def _unkept(context: Context) -> Outcome:
+    """Signed by the policy owner: an error budget over a rule that luck alone gets through."""
+    operator = context.client(TokenRole.OPERATE)
+    in_force = context.view()
+    version = int(in_force.policy["version"]) + 1
+    document = in_force.policy | {"version": version, "budget": default_budget()}
+    signed = sign_policy(canonical_json(document), _policy_key(context))
+    seen = _refused(context, operator, signed, "budget-not-kept")
+    return Outcome(seen=(seen,), twin=f"in force is policy {in_force.policy_digest[:12]}")
+
+
 def _policy_key(context: Context) -> SigningKey:
     return context.key(Role.POLICY)
 
@@ -162,5 +174,13 @@ ATTACKS = (
         _unobjective,
         frozenset({Access.KEYS}),
         Stop(by="service", code="no-objective-verifier"),
+    ),
+    _attack(
+        "policy-whose-budget-is-not-kept",
+        58,
+        "a policy, signed by its owner, with an error budget that its rule does not keep",
+        _unkept,
+        frozenset({Access.KEYS}),
+        Stop(by="service", code="budget-not-kept"),
     ),
 )

@@ -129,6 +129,19 @@ def _revoked(context: Context) -> Outcome:
     )
 
 
+def _never(context: Context) -> Outcome:
+    """A rollback to the loser, which passed its gate and was signed, and was never promoted."""
+    race = race_of(context)
+    roll_back = partial(context.client(TokenRole.OPERATE).roll_back, RACE, race.loser, _REASON)
+    back = ReleaseRolledBack(release_id=race.loser, channel=CHANNEL, reason=_REASON)
+    seen = (
+        stopped(context, roll_back, "service", "never-promoted"),
+        stopped(context, by_hand(context, back), "database", "never-promoted"),
+    )
+    twin = f"the origin, promoted once, was rolled back to at {race.rolled_back}"
+    return Outcome(seen=seen, twin=twin)
+
+
 def _attack(
     name: str,
     row: int,
@@ -160,6 +173,14 @@ ATTACKS = (
         Stop(by="service", code="revoked"),
         Stop(by="database", code="revoked"),
         Stop(by="node", code="pointer-lower", events=("node.refused",)),
+    ),
+    _attack(
+        "rollback-to-what-was-never-promoted",
+        39,
+        "a rollback to a release that passed its gate and was never promoted, also by SQL",
+        _never,
+        Stop(by="service", code="never-promoted"),
+        Stop(by="database", code="never-promoted"),
     ),
     _attack(
         "promoters-that-race",

@@ -124,6 +124,8 @@ def test_odds_are_told_by_incumbent_and_gate(policy: Path) -> None:
     assert first["budget"][-1]["wins"] is None
     later = json.loads(CliRunner().invoke(app, [*ask, "--gate", "20", "--promotions", "3"]).output)
     assert later["level"] == "1/960"
+    last = json.loads(CliRunner().invoke(app, [*ask, "--gate", "1000000000"]).output)
+    assert Fraction(last["level"]) < Fraction(1, 10**9), "at once, however late the gate"
     shown = CliRunner().invoke(app, ["gate", "odds", str(policy), "--incumbent", "0.0"]).output
     assert "not within its trials" in shown
 

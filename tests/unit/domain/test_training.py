@@ -12,6 +12,7 @@ from reef_release.domain.traffic.batch_records import MAX_IDLE_CLAIMS
 from reef_release.domain.traffic.lines import abandoned_batches, line_end, teaching_reasons
 from reef_release.domain.traffic.training_rules import MAX_BATCH_STEPS
 from tests.training import Trainer
+from tests.unit.domain.gating.conftest import BETTER, BUDGET, standard
 from tests.world import World
 
 SHORT = {
@@ -527,6 +528,17 @@ def test_a_candidate_that_comes_to_nothing_lets_its_turns_go(
     other = Trainer(world, "line-2")
     other.train(other.form(*traffic.samples))
     other.promoted()
+
+
+def test_a_candidate_whose_draw_is_of_an_older_policy_lets_its_turns_go(trainer: Trainer) -> None:
+    world = trainer.world
+    world.release()
+    batches = [trainer.train(), trainer.train()]
+    trainer.admitted()
+    assert settle(world) == []
+    world.change_policy(standard=standard(BETTER), budget=BUDGET)
+    assert end(trainer) == "candidate-not-gated"
+    assert settle(world) == batches
 
 
 def test_after_an_inconclusive_gate_the_line_goes_on(trainer: Trainer) -> None:

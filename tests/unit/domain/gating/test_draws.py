@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reef_release.api.views import candidate_view
 from reef_release.domain import events as ev
 from reef_release.domain.gating.budget import BudgetShare
 from reef_release.domain.state import Draw
@@ -24,6 +25,11 @@ def draw(world: World, candidate: str) -> Draw:
 
 def codes(world: World, candidate: str) -> list[str]:
     return [reason.code for reason in world.reasons(world.opening(candidate))]
+
+
+def shown(world: World, candidate: str) -> list[str]:
+    found = world.scenario.candidates[candidate]
+    return [reason.code for reason in candidate_view(world.state, world.scenario, found).reasons]
 
 
 def promote(world: World, candidate: str) -> None:
@@ -113,10 +119,12 @@ def test_no_incumbent_can_be_chosen_after_the_draw_is_known(world: World) -> Non
     world.checkpoint()
     promote(world, winner)
     assert world.attack(world.opening(waiting)) == ["base-after-draw"]
+    assert shown(world, waiting) == ["base-after-draw"], "whoever waits for it is told"
     world.rollback(origin)
     again = world.gate_of(world.open_gate(waiting))
     assert again.share is not None
     assert again.share.number == 2, "what it was drawn against is served again"
+    assert shown(world, waiting) == []
 
 
 def test_a_gate_that_went_stale_opens_on_no_other_incumbent(world: World) -> None:

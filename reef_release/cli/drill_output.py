@@ -1,0 +1,92 @@
+"""How a drill and its attacks are told: a table, or line by line where one would break codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reef_release.cli.output import console, emit, print_table
+from reef_release.drill.attack import Attack
+from reef_release.drill.runner import DrillReport, Row
+
+__all__ = ["print_attacks", "print_report", "shown"]
+
+_TABLE_WIDTH = 140
+
+
+def shown(row: Row) -> list[str]:
+    """The cells of one attack: by whom it was stopped, where that stands, and what is served."""
+    found = row.seen or ()
+    stopped = ", ".join(dict.fromkeys(f"{each.by}: {each.code}" for each in found))
+    written = ", ".join(
+        dict.fromkeys(f"{each.event} at {each.position}" for each in found if each.event)
+    )
+    return [
+        ", ".join(map(str, row.rows)),
+        row.tries,
+        row.verdict,
+        row.problem or stopped,
+        written or "nothing written",
+        (row.serving or "")[:12],
+    ]
+
+
+def print_report(report: DrillReport) -> None:
+    """All attacks of a drill, and the verdict."""
+    _show(
+        "What was tried, and what stopped it",
+        ["row", "attempt", "verdict", "stopped by", "in the log", "then serving"],
+        [shown(row) for row in report.rows],
+    )
+    untried = f", {report.left_out} left out" if report.left_out else ""
+    console.print(
+        f"{report.stopped} of {report.ran} stopped{untried}. "
+        + ("Nothing got through." if report.ok else "SOMETHING GOT THROUGH."),
+        markup=False,
+    )
+
+
+def print_attacks(attacks: Sequence[Attack], *, as_json: bool) -> None:
+    """Which attacks there are."""
+    if as_json:
+        emit(
+            [
+                {
+                    "name": attack.name,
+                    "rows": attack.rows,
+                    "tries": attack.tries,
+                    "stops": attack.stops,
+                    "needs": sorted(attack.needs),
+                    "quick": attack.quick,
+                }
+                for attack in attacks
+            ],
+            as_json=True,
+        )
+        return
+    _show(
+        "Attacks",
+        ["row", "name", "quick", "tries", "must be stopped by", "needs"],
+        [
+            [
+                ", ".join(map(str, attack.rows)),
+                attack.name,
+                "yes" if attack.quick else "no",
+                attack.tries,
+                ", ".join(map(str, attack.stops)),
+                ", ".join(access.words for access in sorted(attack.needs)) or "tokens",
+            ]
+            for attack in attacks
+        ],
+    )
+
+
+def _show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table; where one would break names and codes apart, a paragraph for each row."""
+    if console.width >= _TABLE_WIDTH:
+        print_table(title, columns, rows)
+        return
+    console.print(title, markup=False)
+    for row in rows:
+        console.print()
+        for column, cell in zip(columns, row, strict=True):
+            console.print(f"{column}: {cell}", markup=False, soft_wrap=True)
