@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from reef_release.cli.drill_output import print_attacks, print_report
+from reef_release.cli.drill_output import print_attacks, print_report, report_page
 from reef_release.cli.options import DEFAULT_URL, AsJson, ScenarioName, read_token
 from reef_release.cli.output import console, emit
 from reef_release.client import ReefClient
@@ -52,6 +52,9 @@ def drill(
     ] = DEFAULT_URL,
     scenario: ScenarioName = "homework",
     listed: Annotated[bool, typer.Option("--list", help="Only list the attacks.")] = False,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Write the table as Markdown, too.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Attack a service; say what stopped each attack, and where that stands in the log.
@@ -77,6 +80,8 @@ def drill(
                     next_step="Give the data directory with the service's tokens as --home.",
                 )
             report = run_drill(context, attacks, say, quick=quick)
+    if page is not None:
+        page.write_text(report_page(report), "utf-8")
     if as_json:
         emit(report, as_json=True)
     else:

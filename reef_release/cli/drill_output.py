@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from reef_release.cli.output import console, emit, print_table
 from reef_release.drill.attack import Attack
 from reef_release.drill.runner import DrillReport, Row
 
-__all__ = ["print_attacks", "print_report", "shown"]
+__all__ = ["print_attacks", "print_report", "report_page", "shown"]
 
 _TABLE_WIDTH = 140
 
@@ -42,6 +45,31 @@ def print_report(report: DrillReport) -> None:
         f"{report.stopped} of {report.ran} stopped{untried}. "
         + ("Nothing got through." if report.ok else "SOMETHING GOT THROUGH."),
         markup=False,
+    )
+
+
+def report_page(report: DrillReport) -> str:
+    """The same as Markdown, with the date and the machine."""
+    cells = [
+        [cell.replace("|", "\\|").replace("\n", " ") for cell in shown(row)] for row in report.rows
+    ]
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+    return "\n".join(
+        [
+            "# The drill: a run",
+            "",
+            f"Written on {datetime.now(UTC):%Y-%m-%d} by `reef-release drill --page FILE`, on "
+            f"{machine}: {report.stopped} of {report.ran} stopped, {report.left_out} left out. "
+            "What each attack is, and what must stop it, says [the drill](../drill.md).",
+            "",
+            "| row | attempt | verdict | stopped by | in the log | then serving |",
+            "| --- | --- | --- | --- | --- | --- |",
+            *(f"| {' | '.join(row)} |" for row in cells),
+            "",
+            "It does not show that there are no other attacks, nor that each check is needed: some "
+            "are made in several places, and one of them is enough to stop an attack.",
+            "",
+        ]
     )
 
 

@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from reef_release.cli import drill_output
-from reef_release.cli.drill_output import print_attacks
+from reef_release.cli.drill_output import print_attacks, report_page
 from reef_release.drill.catalogue import catalogue
+from reef_release.drill.runner import DrillReport, Row
 
 
 def test_on_a_narrow_terminal_no_name_and_no_code_is_broken_apart(
@@ -24,3 +25,24 @@ def test_on_a_narrow_terminal_no_name_and_no_code_is_broken_apart(
         assert f"must be stopped by: {', '.join(map(str, attack.stops))}\n" in text
     assert text.count("quick: yes\n") == sum(attack.quick for attack in catalogue())
     assert text.count("needs: tokens\n") == sum(not attack.needs for attack in catalogue())
+
+
+def test_the_page_of_a_run_says_of_each_attack_what_the_table_says() -> None:
+    row = Row(
+        name="one",
+        rows=(7,),
+        tries="a | b",
+        verdict="NOT STOPPED",
+        seen=(),
+        twin="",
+        problem="It got\nthrough.",
+        serving="77" * 32,
+    )
+    report = DrillReport(
+        ok=False, ran=1, stopped=0, left_out=2, served_before=None, served_after=None, rows=[row]
+    )
+    text = report_page(report)
+    assert "0 of 1 stopped, 2 left out" in text
+    assert (
+        "| 7 | a \\| b | NOT STOPPED | It got through. | nothing written | 777777777777 |\n" in text
+    )
