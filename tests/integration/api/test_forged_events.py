@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 
 import asyncpg
 import httpx
@@ -129,6 +130,11 @@ async def caught_up(story: Story, appended: Appended) -> None:
     await story.service.live.wait_for(appended.position)
 
 
+async def all_drawn(story: Story) -> bool:
+    assert story.service is not None
+    return not story.service.state.scenarios["homework"].undrawn
+
+
 async def test_a_forged_chain_up_to_a_promotion_does_not_move_the_pointer(
     story: Story, thief: Thief
 ) -> None:
@@ -137,6 +143,8 @@ async def test_a_forged_chain_up_to_a_promotion_does_not_move_the_pointer(
     identity = (await story.submit())["candidate_id"]
     assert story.service is not None
     document = await until(story.current, lambda seen: seen.status_code == 200)
+    # The checkpoint after the admission draws the candidate's tasks, whoever forges what.
+    await until(partial(all_drawn, story))
     before = facts(story.service.state)["scenarios"]
 
     chain = await forged_chain(thief, identity)
