@@ -33,7 +33,8 @@ _PATIENCE_S = 3.0
 _GRACE_S = 0.2
 """How long the others are waited for once a quorum has answered."""
 
-_ANSWER_CHARACTERS = 8192
+_ANSWER_BYTES = 8192
+_SAY_EVERY_S = 30.0
 _log = structlog.get_logger(__name__)
 
 
@@ -50,6 +51,7 @@ class Witnesses:
         self._witnesses = witnesses
         self._quorum = quorum
         self._sizes: dict[str, int] = {}
+        self._quiet_until = 0.0
         self._http = httpx.AsyncClient(
             transport=transport, timeout=_PATIENCE_S, follow_redirects=False
         )
@@ -106,13 +108,17 @@ class Witnesses:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
         if len(lines) < self._quorum:
-            _log.error(
-                "checkpoint not published: too few witnesses",
-                cosigned=len(lines),
-                needed=self._quorum,
-                size=checkpoint.size,
-            )
+            now = asyncio.get_running_loop().time()
+            if now >= self._quiet_until:
+                self._quiet_until = now + _SAY_EVERY_S
+                _log.error(
+                    "checkpoint not published: too few witnesses",
+                    cosigned=len(lines),
+                    needed=self._quorum,
+                    size=checkpoint.size,
+                )
             return None
+        self._quiet_until = 0.0
         return msgspec.structs.replace(checkpoint, note=checkpoint.note + "".join(sorted(lines)))
 
     async def _ask(
@@ -121,15 +127,14 @@ class Witnesses:
         """The witness's signature line; None if it gives none that is good."""
         name = witness.key.name
         try:
-            answer = await self._post(witness, checkpoint, tree, self._sizes.get(name, 0))
-            if answer.status_code == 409:
+            old_size = self._sizes.get(name, 0)
+            status, text = await self._post(witness, checkpoint, tree, old_size)
+            if status == 409:
                 # It saw another process's checkpoint last, or this process has just started.
-                size = int(answer.text)
-                answer = await self._post(witness, checkpoint, tree, size)
-            if answer.status_code != 200:
-                _log.warning("witness refuses", witness=name, status=answer.status_code)
+                status, text = await self._post(witness, checkpoint, tree, int(text))
+            if status != 200:
+                _log.warning("witness refuses", witness=name, status=status)
                 return None
-            text = answer.text[:_ANSWER_CHARACTERS]
             line = with_cosignature(checkpoint.note, text, witness.key)[len(checkpoint.note) :]
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             _log.warning("witness away", witness=name, why=str(error) or type(error).__name__)
@@ -146,10 +151,19 @@ class Witnesses:
         checkpoint: CheckpointPublished,
         tree: MerkleTree,
         old_size: int,
-    ) -> httpx.Response:
+    ) -> tuple[int, str]:
+        """Status and text of the answer. Raises `ValueError` for one that is too long."""
         proof = tree.consistency_proof(old_size, checkpoint.size)
-        return await self._http.post(
+        async with self._http.stream(
+            "POST",
             f"{(witness.url or '').rstrip('/')}/add-checkpoint",
             content=add_checkpoint_request(old_size, proof, checkpoint.note),
-            headers={"Content-Type": "text/plain; charset=utf-8"},
-        )
+            # Unencoded, so that a small answer cannot unpack into a large one.
+            headers={"Content-Type": "text/plain; charset=utf-8", "Accept-Encoding": "identity"},
+        ) as response:
+            body = b""
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) > _ANSWER_BYTES:
+                    raise ValueError(f"its answer is longer than {_ANSWER_BYTES} bytes")
+            return response.status_code, body.decode("utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +21,7 @@ from reef_release.cli.options import (
     connect,
 )
 from reef_release.cli.output import console, emit
-from reef_release.errors import SettingsError
+from reef_release.errors import ReefError, SettingsError
 from reef_release.wire import CandidateManifest, GateView, ScenarioRequest
 
 __all__ = ["candidate", "policy", "scenario"]
@@ -59,10 +60,11 @@ def create(
     """Create a scenario from a model directory's schema and a signed policy."""
     from reef_release.artifacts.schema import model_schema, schema_bytes
 
-    signed = _json_object(policy_file)
+    signed = _signed_policy(policy_file)
+    data = _suite(suite, signed)
     with connect(url, token_file) as client:
-        if suite is not None:
-            client.put_blob(suite.read_bytes())
+        if data is not None:
+            client.put_blob(data)
         digest = client.put_blob(schema_bytes(model_schema(schema)))
         view = client.create_scenario(ScenarioRequest(name=name, schema=digest, policy=signed))
     emit(view, as_json=as_json, text=f"Scenario {name} stands at position {view.position}.")
@@ -122,10 +124,11 @@ def apply(
     as_json: AsJson = False,
 ) -> None:
     """Put a signed policy into force, for gates that open from now on."""
-    signed = _json_object(file)
+    signed = _signed_policy(file)
+    data = _suite(suite, signed)
     with connect(url, token_file) as client:
-        if suite is not None:
-            client.put_blob(suite.read_bytes())
+        if data is not None:
+            client.put_blob(data)
         view = client.change_policy(name, signed, reason)
     emit(view, as_json=as_json, text=f"The policy is in force from position {view.position} on.")
 
@@ -189,6 +192,37 @@ def submit(
 
 def _gate_line(gate: GateView) -> str:
     return f"\nGate {gate.gate_id}: {gate.passed_count} of {gate.trial_count} trials passed."
+
+
+def _signed_policy(path: Path) -> dict[str, Any]:
+    """The envelope in *path*; who signed it is for the service to say. Raises `SettingsError`."""
+    signed = _json_object(path)
+    if "payload" not in signed or "signatures" not in signed:
+        raise SettingsError(
+            f"{path} is not a signed policy.",
+            next_step=f"Sign it first: reef-release policy sign {path} --out signed.json",
+        )
+    return signed
+
+
+def _suite(path: Path | None, signed: dict[str, Any]) -> bytes | None:
+    """The suite to upload. Raises `SettingsError` unless it is the one that the policy names."""
+    from reef_release.domain.canonical import parse_json, sha256_hex
+
+    if path is None:
+        return None
+    data = path.read_bytes()
+    try:
+        policy = parse_json(base64.b64decode(signed["payload"]))
+        named = policy.get("suite") if isinstance(policy, dict) else None
+    except (TypeError, ValueError, ReefError) as error:
+        raise SettingsError(f"The signed policy cannot be read: {error}.") from error
+    if named != sha256_hex(data):
+        raise SettingsError(
+            f"{path} has the digest {sha256_hex(data)}, and the policy names the suite {named}.",
+            next_step="Give the suite that was named to `policy sign --suite`, or sign again.",
+        )
+    return data
 
 
 def _json_object(path: Path) -> dict[str, Any]:

@@ -32,10 +32,13 @@ def candidate_id(client: ReefClient, scenario: str, given: str) -> str:
 
 def key_id(client: ReefClient, given: str) -> str:
     """The whole id of a key of the log. Raises `NotFound` and `BadRequest`."""
-    return whole_id(given, (each.key_id for each in client.trust_keys()), "key of the log")
+    found = (each.key_id for each in client.trust_keys())
+    return whole_id(given, found, "key of the log", shown_by="reef-release keys list")
 
 
-def whole_id(given: str, known: Iterable[str], what: str) -> str:
+def whole_id(
+    given: str, known: Iterable[str], what: str, shown_by: str = "reef-release status"
+) -> str:
     """The one of *known* that begins with *given*. Raises `NotFound` and `BadRequest`."""
     if not given:
         raise BadRequest(f"The id of a {what} is empty.", next_step="Give its first letters.")
@@ -43,7 +46,7 @@ def whole_id(given: str, known: Iterable[str], what: str) -> str:
     if not found:
         raise NotFound(
             f"No {what} has an id that begins with {given!r}.",
-            next_step="`reef-release status` shows ids; give the first letters of one.",
+            next_step=f"`{shown_by}` shows ids; give the first letters of one.",
         )
     if len(found) > 1:
         some = ", ".join(each[: len(given) + 4] for each in found[:_SHOWN])

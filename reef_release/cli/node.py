@@ -159,13 +159,14 @@ def floor(
     as_json: AsJson = False,
 ) -> None:
     """Print where this node stands, for a new node to begin from (`node --floor FILE`)."""
-    from reef_release.node.opening import floor_of
+    from reef_release.node.opening import floor_of, require_state
     from reef_release.node.vault import Vault
 
     settings = load_settings(home=home)
     config = _config(
         settings, scenario, channel, _DEFAULT_ENGINE, root, state, "", None, DEFAULT_URL
     )
+    require_state(config)
     memory = Vault(config.state).memory(config.anchor_text(), scenario, channel)
     emit(floor_of(memory), as_json=as_json)
 
@@ -209,6 +210,7 @@ def _config(
         node_id=name,
         anchor=root or settings.keys_dir / "root.json",
         origin=origin or settings.origin,
-        state=state or settings.home / "node",
+        # Absolute: the engine reads the files from there, and may have been started elsewhere.
+        state=(state or settings.home / "node").absolute(),
         engine_url=engine,
     )

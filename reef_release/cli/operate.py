@@ -105,6 +105,8 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Bar a candidate or a release, or whatever rests on a key, from being served anew."""
+    if kind not in ("candidate", "release", "key"):
+        raise typer.BadParameter(f"{kind!r} is no kind; say candidate, release or key")
     with connect(url, token_file) as client:
         if kind == "key":
             whole = identities.key_id(client, identity)
@@ -115,11 +117,9 @@ def revoke(
         if kind == "candidate":
             whole = identities.candidate_id(client, scenario, identity)
             _written(client.revoke_candidate(scenario, whole, reason), as_json)
-        elif kind == "release":
+        else:
             whole = identities.release_id(client, scenario, identity)
             _written(client.revoke_release(scenario, whole, reason), as_json)
-        else:
-            raise typer.BadParameter("kind is candidate, release or key")
         served = client.scenario(scenario).channels.items()
         for channel in (name for name, each in served if each.release_id == whole):
             _errors.print(

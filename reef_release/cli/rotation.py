@@ -82,7 +82,10 @@ def rotate(
     made = next_root(
         text,
         add=[load_public(path, role) for role, path in map(_role_and_path, add or ())],
-        drop=[whole_id(each, listed, "key of the root") for each in drop or ()],
+        drop=[
+            whole_id(each, listed, "key of the root", "reef-release keys show")
+            for each in drop or ()
+        ],
         threshold=threshold,
         expires=datetime.now(UTC).replace(microsecond=0) + timedelta(days=days),
     )
@@ -105,11 +108,14 @@ def sign(
 ) -> None:
     """Add the signature of one root key to the next root. Needs no service."""
     from reef_release.signing.keys import load_key
-    from reef_release.signing.root import add_signature
+    from reef_release.signing.root import add_signature, check_signer
 
-    signed = add_signature(_read(file), load_key(key, Role.ROOT))
-    _replace(file, signed)
-    _say_signatures(signed, _read(root), file, as_json)
+    text, before, signer = _read(file), _read(root), load_key(key, Role.ROOT)
+    again = check_signer(text, before, signer)
+    if not again:
+        text = add_signature(text, signer)
+        _replace(file, text)
+    _say_signatures(text, before, file, as_json, "This key had signed already. " if again else "")
 
 
 def publish(
@@ -151,7 +157,7 @@ def list_keys(
     print_table("Keys", ["role", "key id", "from", "revoked at"], rows)
 
 
-def _say_signatures(text: str, before: str, file: Path, as_json: bool) -> None:
+def _say_signatures(text: str, before: str, file: Path, as_json: bool, first: str = "") -> None:
     from reef_release.signing.root import signatures_of
 
     found = signatures_of(text, before)
@@ -168,7 +174,8 @@ def _say_signatures(text: str, before: str, file: Path, as_json: bool) -> None:
     emit(
         {"file": str(file), "signatures": found, "complete": not missing},
         as_json=as_json,
-        text=f"Root version {found[-1].version} in {file} has {' and '.join(parts)}.\n{ready}",
+        text=f"{first}Root version {found[-1].version} in {file} has {' and '.join(parts)}.\n"
+        + ready,
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import console, emit, print_table
+from reef_release.client import ReefClient
+from reef_release.errors import Forbidden
 from reef_release.settings import load_settings, setting_origins
-from reef_release.wire import BudgetView, ScenarioView
+from reef_release.wire import BudgetView, CandidateView, ScenarioView
 
 __all__ = ["budget_line", "register"]
 
@@ -56,13 +60,29 @@ def status(
         return
     with connect(url, token_file) as client:
         views = client.scenarios()
+        beside = {} if as_json else {view.name: _beside(client, view.name) for view in views}
     if as_json:
         emit(views, as_json=True)
         return
     if not views:
         console.print("No scenario exists yet; create one with `reef-release scenario create`.")
     for view in views:
-        _show(view)
+        _show(view, *beside[view.name])
+
+
+def _beside(client: ReefClient, scenario: str) -> tuple[set[str], list[CandidateView]]:
+    """The ids of the revoked releases, and the candidates that wait for people.
+
+    Every token may see the status, and not every one may see these.
+    """
+    revoked: set[str] = set()
+    waiting: list[CandidateView] = []
+    with suppress(Forbidden):
+        revoked = {each.release_id for each in client.releases(scenario) if each.revoked}
+    with suppress(Forbidden):
+        passed = client.candidates(scenario, "passed")
+        waiting = [each for each in passed if len(each.approved_by) < each.approvals_wanted]
+    return revoked, waiting
 
 
 def budget_line(budget: BudgetView) -> str:
@@ -76,7 +96,7 @@ def budget_line(budget: BudgetView) -> str:
     )
 
 
-def _show(view: ScenarioView) -> None:
+def _show(view: ScenarioView, revoked: Set[str], waiting: Sequence[CandidateView]) -> None:
     held = f"  HELD: {view.held_reason}" if view.held_reason else ""
     console.print(f"{view.name} at position {view.position}{held}", style="bold", markup=False)
     if view.signal_alarm:
@@ -98,6 +118,20 @@ def _show(view: ScenarioView) -> None:
     for name, each in view.channels.items():
         # Below, since a narrow terminal folds or cuts what stands in a table.
         console.print(f"{name}: {each.release_id}", markup=False, soft_wrap=True)
+        if each.release_id in revoked:
+            console.print(
+                f"REVOKED: {each.release_id[:16]} is still served in channel {name}; roll back, "
+                "since a revocation moves no pointer",
+                style="bold red",
+                markup=False,
+            )
+    for candidate in waiting:
+        missing = candidate.approvals_wanted - len(candidate.approved_by)
+        console.print(
+            f"Candidate {candidate.candidate_id[:16]} has passed and waits for {missing} of "
+            f"{candidate.approvals_wanted} approvals; see `reef-release approve`",
+            markup=False,
+        )
     if view.budget is not None:
         console.print(budget_line(view.budget), markup=False, soft_wrap=True)
     print_table(

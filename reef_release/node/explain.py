@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from reef_release.domain.reasons import Reason
-from reef_release.errors import ReefError, SettingsError
+from reef_release.errors import ReefError
 from reef_release.node.case import Finding
 from reef_release.node.config import NodeConfig
-from reef_release.node.opening import open_trusted
+from reef_release.node.opening import open_trusted, require_state
 from reef_release.node.rejudge import judge_again
 from reef_release.node.releases import Releases
 from reef_release.node.trusted import Opened, Trusted
@@ -48,11 +48,7 @@ def explain(
     Raises `SettingsError` when the state cannot be read, `SignatureRejected` when the chain of
     roots is broken.
     """
-    if not config.state.is_dir():
-        raise SettingsError(
-            f"No node has run in {config.state}.",
-            next_step="Give the directory that the node was started with.",
-        )
+    require_state(config)
     vault = Vault(config.state)
     trusted = open_trusted(config, vault)
     stale = trusted.staleness(clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))

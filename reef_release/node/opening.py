@@ -18,7 +18,7 @@ from reef_release.node.trusted import Memory, Trusted
 from reef_release.node.vault import Vault
 from reef_release.signing.witness import quorum_of, read_witnesses
 
-__all__ = ["floor_of", "open_trusted"]
+__all__ = ["floor_of", "open_trusted", "require_state"]
 
 
 def open_trusted(config: NodeConfig, vault: Vault) -> Trusted:
@@ -47,8 +47,25 @@ def open_trusted(config: NodeConfig, vault: Vault) -> Trusted:
     )
 
 
+def require_state(config: NodeConfig) -> None:
+    """Raise `SettingsError` unless a node has run in the directory of *config*."""
+    if not config.state.is_dir():
+        raise SettingsError(
+            f"No node has run in {config.state}.",
+            next_step="Give the directory that the node was started with (--state).",
+        )
+
+
 def floor_of(memory: Memory) -> Memory:
-    """What a new node may begin from: all of *memory* but the age of its last document."""
+    """What a new node may begin from: all of *memory* but the age of its last document.
+
+    Raises `SettingsError` for the memory of a node that has seen nothing.
+    """
+    if memory.is_new:
+        raise SettingsError(
+            "This node has not accepted any document yet, so there is nothing to begin from.",
+            next_step="Take the floor of a node that has served this channel.",
+        )
     return msgspec.structs.replace(memory, expires_at="")
 
 

@@ -205,6 +205,12 @@ def load_key(path: Path, role: Role) -> SigningKey:
     executed by anybody but its owner (mode looser than 0600), is encrypted, or holds a key of
     another type than *role* needs.
     """
+    # Before the mode, which a public half rightly does not have.
+    if b"-----BEGIN PUBLIC KEY-----" in read_file(path, private=False):
+        raise SettingsError(
+            f"{path} holds a public key; signing takes the private half.",
+            next_step=f"Give the private.pem of a {role} key, which lies beside it.",
+        )
     data = read_file(path, private=True)
     try:
         private = load_pem_private_key(data, password=None)

@@ -28,7 +28,7 @@ from tuf.api.metadata import Metadata, Root  # type: ignore[attr-defined]
 from tuf.api.metadata import Role as TufRole  # type: ignore[attr-defined]
 from tuf.api.serialization.json import JSONSerializer
 
-from reef_release.errors import BadRequest, SignatureRejected
+from reef_release.errors import BadRequest, SettingsError, SignatureRejected
 from reef_release.signing.keys import PublicKey, Role, SigningKey, require_role
 from reef_release.signing.root_document import (
     LISTED_ROLES,
@@ -44,6 +44,7 @@ __all__ = [
     "Signatures",
     "TrustRoot",
     "add_signature",
+    "check_signer",
     "create_root",
     "next_root",
     "open_root",
@@ -201,6 +202,30 @@ def signatures_of(text: str, trusted: str | None = None) -> tuple[Signatures, ..
         version=before.version, signed=len(result.first.signed), threshold=result.first.threshold
     )
     return first, own
+
+
+def check_signer(text: str, trusted: str, key: SigningKey) -> bool:
+    """Whether *key* has signed the root *text* already, which must follow directly on *trusted*.
+
+    Raises `SignatureRejected` if one of the two is no root, `BadRequest` if *text* is not the
+    next version, `SettingsError` if neither lists *key* as a root key.
+    """
+    require_role(key, Role.ROOT)
+    signed, keys_by_role, metadata = _parse(text)
+    before, keys_before, _ = _parse(trusted)
+    if signed.version != before.version + 1:
+        raise BadRequest(
+            f"Root version {signed.version} does not follow directly on version {before.version}.",
+            next_step=f"Give the root of version {signed.version - 1} with --root.",
+        )
+    listed = {each.key_id for each in (*keys_before[Role.ROOT], *keys_by_role[Role.ROOT])}
+    if key.key_id not in listed:
+        raise SettingsError(
+            f"The key {key.key_id[:12]} is a root key neither of version {before.version} nor of "
+            f"version {signed.version}, so its signature would not count.",
+            next_step="Give the private half of a root key that one of the two lists.",
+        )
+    return key.key_id in metadata.signatures
 
 
 def add_signature(text: str, key: SigningKey) -> str:

@@ -7,6 +7,7 @@ a lock; else a request in between could roll the memory back.
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -18,6 +19,7 @@ import structlog
 import uvicorn
 from litestar import Litestar, Request, Response, post
 
+from reef_release.errors import SettingsError
 from reef_release.signing.keys import PublicKey
 from reef_release.signing.witness import WitnessSigner
 from reef_release.witness.memory import Memory
@@ -81,10 +83,17 @@ def run_witness(config: WitnessConfig) -> None:
     """Serve until SIGTERM or SIGINT. Raises `SettingsError` at the start."""
     with closing(Memory(config.state)) as memory:
         memory.lock()
-        uvicorn.run(
-            create_witness_app(config, memory),
-            host=config.host,
-            port=config.port,
-            log_level="warning",
-            server_header=False,
-        )
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        try:
+            listening = socket.create_server((config.host, config.port), family=family)
+        except OSError as error:
+            raise SettingsError(
+                f"The witness cannot listen on {config.host}:{config.port}: {error.strerror}.",
+                next_step="Choose another --host or --port, or stop what listens there.",
+            ) from error
+        with listening:
+            host, port = listening.getsockname()[:2]
+            _log.info("witness listens", host=host, port=port, logs=sorted(config.logs))
+            app = create_witness_app(config, memory)
+            settings = uvicorn.Config(app, log_level="warning", server_header=False)
+            uvicorn.Server(settings).run(sockets=[listening])

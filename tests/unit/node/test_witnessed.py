@@ -130,7 +130,7 @@ def test_a_floor_from_after_a_rotation_is_not_lost_by_following_it(host: Host) -
     node = host.node()
     high = {"serial": 10**6, "root_version": 2, "time_floor": world.time()}
     path = host.directory / "floor.json"
-    path.write_bytes(msgspec.json.encode(msgspec.structs.replace(floor_of(node.memory), **high)))
+    path.write_bytes(msgspec.json.encode(floor_of(msgspec.structs.replace(node.memory, **high))))
     host.service.document = host.service.signed(root_version=2)
     assert codes(node_with(host, "new", floor=path).step()) == ["serial-lower"]
     # Without a floor, the same document is believed.

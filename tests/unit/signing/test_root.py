@@ -15,7 +15,7 @@ from tuf.ngclient.config import EnvelopeType
 
 from reef_release.errors import BadRequest, SettingsError, SignatureRejected
 from reef_release.signing.keys import PublicKey, Role, SigningKey, create_key
-from reef_release.signing.root import add_signature, create_root, open_root
+from reef_release.signing.root import add_signature, check_signer, create_root, open_root
 
 EXPIRES = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 ROOTS = [create_key(Role.ROOT) for _ in range(6)]
@@ -139,6 +139,19 @@ def test_signatures_can_be_collected_one_by_one() -> None:
         add_signature(text, OTHERS[Role.GATE])
     with pytest.raises(SignatureRejected):
         add_signature("{}", OLD[0])
+
+
+def test_a_signer_is_a_root_key_of_the_root_before_or_of_the_next() -> None:
+    text = make(2, root_keys=NEW, signers=[])
+    for key in (OLD[0], NEW[0]):
+        assert not check_signer(text, V1, key)
+        text = add_signature(text, key)
+        assert check_signer(text, V1, key), "it has signed already"
+    with pytest.raises(SettingsError, match="root key neither of version 1 nor of version 2"):
+        check_signer(text, V1, create_key(Role.ROOT))
+    third = make(3, root_keys=NEW, signers=[])
+    with pytest.raises(BadRequest, match="version 3 does not follow directly on version 1"):
+        check_signer(third, V1, OLD[0])
 
 
 def test_expiry_is_told_and_not_judged() -> None:

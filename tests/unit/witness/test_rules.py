@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+import socket
+from collections.abc import AsyncIterator
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from reef_release.api.witnesses import Witnesses
+from reef_release.domain.events import CheckpointPublished
 from reef_release.domain.merkle import MerkleTree, leaf_hash
 from reef_release.errors import SettingsError
 from reef_release.signing.keys import Role, SigningKey, create_key
@@ -17,10 +21,11 @@ from reef_release.signing.note import parse_vkey, sign_checkpoint, vkey
 from reef_release.signing.witness import (
     WitnessSigner,
     add_checkpoint_request,
+    read_witnesses,
     verify_cosignatures,
     with_cosignature,
 )
-from reef_release.witness.app import WitnessConfig, create_witness_app
+from reef_release.witness.app import WitnessConfig, create_witness_app, run_witness
 from reef_release.witness.memory import Memory
 
 pytestmark = pytest.mark.anyio
@@ -156,6 +161,42 @@ def test_a_witness_that_lost_its_memory_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "w" / "seen.json").write_bytes(b"{")
     with pytest.raises(SettingsError, match=r"seen\.json"):
         Memory(tmp_path / "w")
+
+
+def test_a_port_in_use_is_told(log: Log, tmp_path: Path) -> None:
+    signer = WitnessSigner.create("witness.example/w1", tmp_path / "key.pem")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = WitnessConfig(
+            signer=signer,
+            logs={ORIGIN: [log.key.public]},
+            state=tmp_path / "state",
+            port=taken.getsockname()[1],
+        )
+        with pytest.raises(SettingsError, match="cannot listen on"):
+            run_witness(config)
+
+
+async def test_an_answer_without_end_is_read_no_further(log: Log, tmp_path: Path) -> None:
+    """Attack: a witness fills the service's memory."""
+    signer = WitnessSigner.create("witness.example/w1", tmp_path / "key.pem")
+    path = tmp_path / "witnesses"
+    path.write_text(f"{signer.vkey} http://w1.test\n")
+    given = []
+
+    async def body() -> AsyncIterator[bytes]:
+        for number in range(1000):
+            given.append(number)
+            yield b"x" * 4096
+
+    transport = httpx.MockTransport(lambda _request: httpx.Response(200, content=body()))
+    witnesses = Witnesses(read_witnesses(path), 1, transport)
+    grown = tree(3)
+    checkpoint = CheckpointPublished(
+        origin=ORIGIN, size=3, root=grown.root().hex(), note=log.note(3)
+    )
+    async with aclosing(witnesses):
+        assert await witnesses.cosigned(checkpoint, grown) is None
+    assert len(given) < 10
 
 
 def test_a_log_key_is_read_as_it_is_written(log: Log) -> None:
