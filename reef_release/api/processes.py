@@ -7,35 +7,30 @@ event, since the second finds its stream moved.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-import msgspec
 import structlog
 
-from reef_release.api.commands import MAX_EVENT_BYTES, Commands
+from reef_release.api.admissions import Admissions
+from reef_release.api.commands import Commands
 from reef_release.api.heads import SignedHeads
 from reef_release.api.witnesses import Witnesses
-from reef_release.artifacts import admission
-from reef_release.artifacts.blobs import BlobReader, BlobStore
-from reef_release.artifacts.schema import MAX_SCHEMA_BYTES, Schema, parse_schema
+from reef_release.artifacts.blobs import BlobStore
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
-from reef_release.domain.reasons import Reason
 from reef_release.domain.rule import promotion_reasons
-from reef_release.domain.state import Candidate, Checkpoint, Scenario, State
+from reef_release.domain.state import Checkpoint, Scenario, State
 from reef_release.domain.watch_rules import answers_due
 from reef_release.errors import ReefError, SettingsError
 from reef_release.projections.live import LiveState
 from reef_release.signing.keys import Role
 
-__all__ = ["ACTOR", "Processes", "fitting", "read_schema"]
+__all__ = ["ACTOR", "Processes"]
 
 ACTOR = "service"
 _IDLE_S = 1.0
-_REASONS_BYTES = MAX_EVENT_BYTES - 2_000
 _log = structlog.get_logger(__name__)
 
 
@@ -56,14 +51,13 @@ class Processes:
     ) -> None:
         self._live = live
         self._commands = commands
-        self._blobs = blobs
         self._heads = heads
         self._witnesses = witnesses
         self._interval_s = checkpoint_interval_s
         self._clock = clock
         self._monotonic = monotonic
         self._refresh_at: tuple[Checkpoint, float] | None = None
-        self._admitting: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self.admissions = Admissions(live=live, blobs=blobs, append=self._append)
 
     async def establish_trust(self, anchor: str) -> None:
         """Put the trust root and its keys into an empty log. Raises `SettingsError`."""
@@ -91,12 +85,12 @@ class Processes:
                 if self._live.state.position == position:
                     await self._live.wait_beyond(position, _IDLE_S)
         finally:
-            for task in self._admitting.values():
-                task.cancel()
+            self.admissions.cancel()
 
     async def step(self) -> None:
         """Take every step that is due now."""
-        self._start_admissions()
+        self.admissions.start()
+        await self.admissions.settle()
         for scenario, data in list(self._due()):
             await self._append(scenario, data)
         checkpoint = self._checkpoint_due()
@@ -197,67 +191,3 @@ class Processes:
         elif self._refresh_at[0] is not checkpoint:
             self._refresh_at = checkpoint, now + self._interval_s
         return now >= self._refresh_at[1]
-
-    def _start_admissions(self) -> None:
-        for key, task in list(self._admitting.items()):
-            if task.done():
-                del self._admitting[key]
-        for scenario in self._live.state.scenarios.values():
-            for candidate in scenario.candidates.values():
-                key = (scenario.name, candidate.candidate_id)
-                if candidate.status == "submitted" and key not in self._admitting:
-                    self._admitting[key] = asyncio.create_task(self._admit(scenario, candidate))
-
-    async def _admit(self, scenario: Scenario, candidate: Candidate) -> None:
-        try:
-            await self._append(scenario.name, await self._examine(scenario, candidate))
-        except Exception:
-            # An outage is never a verdict: the candidate stays submitted and is tried again.
-            _log.exception("admission not completed", candidate=candidate.candidate_id)
-            await asyncio.sleep(_IDLE_S)
-
-    async def _examine(self, scenario: Scenario, candidate: Candidate) -> EventData:
-        submitted = candidate.submitted
-        schema = await asyncio.to_thread(read_schema, self._blobs, scenario.schema)
-        found = await asyncio.to_thread(
-            admission.admit,
-            submitted.files,
-            self._blobs,
-            schema,
-            kind=submitted.kind,
-            foundation=submitted.foundation,
-            expected_foundation=submitted.foundation,
-            allowed_changes=frozenset(scenario.policy.policy.allowed_changes),
-        )
-        if found.reasons:
-            return ev.CandidateRefused(
-                candidate_id=candidate.candidate_id, reasons=fitting(found.reasons)
-            )
-        return ev.CandidateAdmitted(
-            candidate_id=candidate.candidate_id,
-            schema=scenario.schema,
-            tensor_count=found.tensor_count,
-            size_bytes=found.size_bytes,
-        )
-
-
-def fitting(reasons: Sequence[Reason]) -> list[Reason]:
-    """As many of *reasons* as fit an event, and how many more there are.
-
-    A candidate that is wrong in every way must be refused all the same: if its refusal could
-    not be stored, it would be examined for ever.
-    """
-    kept: list[Reason] = []
-    size_bytes = 0
-    for reason in reasons:
-        size_bytes += len(msgspec.json.encode(reason)) + 1
-        if size_bytes > _REASONS_BYTES:
-            more = f"and {len(reasons) - len(kept)} more reasons"
-            return [*kept, Reason(code="more-reasons", message=more)]
-        kept.append(reason)
-    return kept
-
-
-def read_schema(blobs: BlobReader, digest: str) -> Schema:
-    """The model schema in blob *digest*; blocks. Raises `BlobMissing`, `BadRequest`."""
-    return parse_schema(blobs.read_sync(digest, MAX_SCHEMA_BYTES))

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import msgspec
 
+from reef_release.api.turns_at_the_gate import waiting_reasons
 from reef_release.domain.draws import draw_reasons
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate, improves_in
@@ -129,7 +130,7 @@ def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> Ca
         kind=candidate.submitted.kind,
         base=candidate.submitted.base,
         status=status,
-        reasons=candidate.reasons or _waits_in_vain(scenario, candidate, status),
+        reasons=candidate.reasons or _waits(state, scenario, candidate, status),
         files=candidate.submitted.files,
         gates=[gate_view(gate) for gate in gates],
         revoked=candidate.revoked_position is not None,
@@ -140,8 +141,10 @@ def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> Ca
     )
 
 
-def _waits_in_vain(scenario: Scenario, candidate: Candidate, status: str) -> list[Reason]:
-    """Why no gate will open over an admitted candidate: its draw is of another time."""
+def _waits(state: State, scenario: Scenario, candidate: Candidate, status: str) -> list[Reason]:
+    """What a submitted candidate waits for; why no gate will open over an admitted one."""
+    if status == "submitted":
+        return waiting_reasons(state, scenario, candidate)
     serving = scenario.serving(candidate.submitted.channel)
     if status not in ("admitted", "errored", "stale") or serving is None:
         return []

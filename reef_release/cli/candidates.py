@@ -22,12 +22,13 @@ from reef_release.cli.options import (
 )
 from reef_release.cli.output import console, emit
 from reef_release.errors import ReefError, SettingsError
-from reef_release.wire import CandidateManifest, GateView, ScenarioRequest
+from reef_release.wire import CandidateManifest, CandidateView, GateView, ScenarioRequest
 
-__all__ = ["candidate", "policy", "scenario"]
+__all__ = ["candidate", "in_vain", "policy", "scenario", "waits_line"]
 
-_ENDS = frozenset({"errored", "failed", "inconclusive", "promoted", "stale"})
+_ENDS = frozenset({"errored", "failed", "inconclusive", "promoted", "refused", "stale"})
 _LOOK_S = 0.5
+_UNGATED = frozenset({"admitted", "errored", "stale"})
 
 scenario = typer.Typer(help="Scenarios.", no_args_is_help=True)
 policy = typer.Typer(help="Gate policies.", no_args_is_help=True)
@@ -177,17 +178,39 @@ def submit(
                     parent=base,
                 ),
             )
-        while wait and view.status not in _ENDS:
+        told = ""
+        while wait and view.status not in _ENDS and not in_vain(view):
+            why = waits_line(view)
+            if why != told and not as_json:
+                console.print(why or "Its turn has come.", markup=False, soft_wrap=True)
+            told = why
             time.sleep(_LOOK_S)
             view = client.candidate(name, view.candidate_id)
     emit(
         view,
         as_json=as_json,
         text=f"Candidate {view.candidate_id} is {view.status} at position {view.position}."
+        + (f"\n{waits_line(view)}" if waits_line(view) else "")
         + (_gate_line(view.gates[-1]) if wait and view.gates else ""),
     )
     if wait and view.status != "promoted":
         raise typer.Exit(1)
+
+
+def in_vain(view: CandidateView) -> bool:
+    """Whether no gate will open over an admitted candidate; its `reasons` say why."""
+    return view.status in _UNGATED and bool(view.reasons) and not view.revoked
+
+
+def waits_line(view: CandidateView) -> str:
+    """Why an undecided candidate has no gate: in vain, or until it is its turn; else nothing."""
+    if view.status != "submitted" and not in_vain(view):
+        return ""
+    why = "; ".join(reason.message for reason in view.reasons)
+    if not why:
+        return ""
+    how = "waits for its turn" if view.status == "submitted" else "has no gate and waits for none"
+    return f"Candidate {view.candidate_id[:16]} {how}: {why}"
 
 
 def _gate_line(gate: GateView) -> str:

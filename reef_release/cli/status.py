@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from reef_release.cli.candidates import waits_line
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import console, emit, print_table
 from reef_release.client import ReefClient
@@ -70,19 +71,25 @@ def status(
         _show(view, *beside[view.name])
 
 
-def _beside(client: ReefClient, scenario: str) -> tuple[set[str], list[CandidateView]]:
-    """The ids of the revoked releases, and the candidates that wait for people.
+def _beside(client: ReefClient, scenario: str) -> tuple[set[str], list[CandidateView], list[str]]:
+    """The revoked releases, the candidates that wait for people, and why others have no gate.
 
     Every token may see the status, and not every one may see these.
     """
     revoked: set[str] = set()
     waiting: list[CandidateView] = []
+    ungated: list[str] = []
     with suppress(Forbidden):
         revoked = {each.release_id for each in client.releases(scenario) if each.revoked}
     with suppress(Forbidden):
-        passed = client.candidates(scenario, "passed")
-        waiting = [each for each in passed if len(each.approved_by) < each.approvals_wanted]
-    return revoked, waiting
+        candidates = client.candidates(scenario)
+        waiting = [
+            each
+            for each in candidates
+            if each.status == "passed" and len(each.approved_by) < each.approvals_wanted
+        ]
+        ungated = [line for line in map(waits_line, candidates) if line]
+    return revoked, waiting, ungated
 
 
 def budget_line(budget: BudgetView) -> str:
@@ -96,7 +103,12 @@ def budget_line(budget: BudgetView) -> str:
     )
 
 
-def _show(view: ScenarioView, revoked: Set[str], waiting: Sequence[CandidateView]) -> None:
+def _show(
+    view: ScenarioView,
+    revoked: Set[str],
+    waiting: Sequence[CandidateView],
+    ungated: Sequence[str],
+) -> None:
     held = f"  HELD: {view.held_reason}" if view.held_reason else ""
     console.print(f"{view.name} at position {view.position}{held}", style="bold", markup=False)
     if view.signal_alarm:
@@ -132,6 +144,8 @@ def _show(view: ScenarioView, revoked: Set[str], waiting: Sequence[CandidateView
             f"{candidate.approvals_wanted} approvals; see `reef-release approve`",
             markup=False,
         )
+    for line in ungated[-_LAST_GATES:]:
+        console.print(line, markup=False, soft_wrap=True)
     if view.budget is not None:
         console.print(budget_line(view.budget), markup=False, soft_wrap=True)
     print_table(

@@ -141,7 +141,7 @@ class Candidates:
             self._desk.abandon(line, "it came to a release")
             return True
         if over is not None:
-            self._desk.abandon(line, over)
+            self._desk.abandon(line, waiting.with_reasons(over, view))
             return True
         if view.status == "inconclusive":
             _log.info("inconclusive, so the line goes on", candidate=submission.candidate_id)

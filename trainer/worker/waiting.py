@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from reef_release.wire import CandidateView, ScenarioView
 
-__all__ = ["reason"]
+__all__ = ["reason", "with_reasons"]
+
+
+def with_reasons(over: str, candidate: CandidateView) -> str:
+    """Why a line is over, with what the service says of its candidate."""
+    return ": ".join([over, *(each.message for each in candidate.reasons)])
 
 
 def reason(candidate: CandidateView, scenario: ScenarioView) -> tuple[str, str]:
@@ -25,6 +30,11 @@ def reason(candidate: CandidateView, scenario: ScenarioView) -> tuple[str, str]:
             "its gate passed, and it is not signed and promoted",
             "See that a signer runs (`reef-release signer`), and whether the policy wants an "
             "approval (`reef-release approve`).",
+        )
+    if candidate.status == "submitted" and candidate.reasons:
+        return (
+            "; ".join(each.message for each in candidate.reasons),
+            "Nothing, while the one before it goes on (`reef-release status`).",
         )
     if candidate.status == "submitted":
         return ("its files are being admitted", "Look at the service if this does not end.")

@@ -37,6 +37,7 @@ _READERS = requires(
     TokenRole.TRAIN,
 )
 _ADMISSION_WAIT_S = 60.0
+_LOOK_S = 0.5
 _MAX_FILES = 1000
 _DAY = timedelta(days=1)
 _CHANNEL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -62,7 +63,8 @@ class CandidateController(Controller):
     ) -> Response[CandidateView]:
         """Submit and wait for the admission, at most `wait` seconds.
 
-        201 admitted, 202 still being examined, 422 refused. Submitting the same manifest again
+        201 admitted, 202 still being examined or, under an error budget, waiting behind another
+        candidate of the channel (`reasons` say so), 422 refused. Submitting the same manifest again
         answers with what became of it. An origin, while nothing is served, is the operator's.
         """
         found = service.scenario(scenario)
@@ -201,6 +203,9 @@ async def _admission(
         left_s = deadline - loop.time()
         if candidate.status != "submitted" or left_s <= 0 or service.stopping.is_set():
             break
-        await service.wait_beyond(service.state.position, left_s)
+        if service.processes.admissions.waits(scenario, identity):
+            break
+        # That it waits for its turn is no event, so a look now and then.
+        await service.wait_beyond(service.state.position, min(left_s, _LOOK_S))
     view = candidate_view(service.state, found, candidate)
     return Response(view, status_code=202 if candidate.status == "submitted" else 201)

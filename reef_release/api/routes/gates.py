@@ -6,8 +6,6 @@ computed here, and the decision is accepted only if it equals what the log says.
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +17,7 @@ from litestar.status_codes import HTTP_200_OK, HTTP_204_NO_CONTENT
 
 from reef_release.api.access import commands
 from reef_release.api.batches import renew_batch
+from reef_release.api.openings import opening_of
 from reef_release.api.problems import CLAIM_ANSWERS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.trials import record_trial
@@ -28,8 +27,7 @@ from reef_release.domain.decision import summaries_of, summary_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rules import measures
 from reef_release.domain.rule import gate_opening_reasons
-from reef_release.domain.state import Candidate, Scenario, State
-from reef_release.domain.suite import draw_seed
+from reef_release.domain.state import Scenario
 from reef_release.errors import Conflict, NotFound, Refused
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import (
@@ -187,50 +185,12 @@ async def _open_next(service: Service, actor: str, scenario: Scenario, channel: 
     for candidate in scenario.candidates.values():
         if candidate.submitted.channel != channel or candidate.admitted_position is None:
             continue
-        opening = _opening(state, scenario, candidate)
+        opening = opening_of(state, scenario, candidate)
         if opening is None or gate_opening_reasons(state, scenario, opening):
             continue
         await service.commands.append(actor, scenario.name, opening)
         return scenario.gates[opening.gate_id]
     return None
-
-
-def _opening(state: State, scenario: Scenario, candidate: Candidate) -> ev.GateOpened | None:
-    """The gate that may open for *candidate* now; None until a checkpoint covers it."""
-    checkpoint = state.first_checkpoint_covering(candidate.admitted_position or 0)
-    if checkpoint is None:
-        return None
-    policy = scenario.policy
-    channel = candidate.submitted.channel
-    serving = scenario.serving(channel)
-    return ev.GateOpened(
-        gate_id=_free_gate_id(state, scenario, candidate),
-        candidate_id=candidate.candidate_id,
-        base=serving.release_id if serving else None,
-        channel=channel,
-        phase="standard" if serving else "bootstrap",
-        policy_digest=policy.digest,
-        suite=policy.policy.suite,
-        checkpoint_position=checkpoint.position,
-        seed=draw_seed(
-            checkpoint_root=bytes.fromhex(checkpoint.root),
-            candidate_id=candidate.candidate_id,
-            policy_digest=policy.digest,
-        ).hex(),
-    )
-
-
-def _free_gate_id(state: State, scenario: Scenario, candidate: Candidate) -> str:
-    """Derived, not random: of two services that open a gate at once, one finds it taken.
-
-    A stream that somebody else wrote into by hand is passed over.
-    """
-    for attempt in itertools.count(len(candidate.gates)):
-        name = f"{scenario.name}/{candidate.submitted.channel}/{candidate.candidate_id}/{attempt}"
-        gate_id = hashlib.sha256(name.encode()).hexdigest()[:32]
-        if (scenario.name, f"gate/{gate_id}") not in state.versions:
-            return gate_id
-    raise AssertionError("counting does not end")
 
 
 def _assignment(service: Service, scenario: Scenario, gate: Gate, lease_id: str) -> GateAssignment:

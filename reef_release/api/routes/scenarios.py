@@ -10,9 +10,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from reef_release.api.access import commands, require_scenario, requires
+from reef_release.api.admissions import read_schema
 from reef_release.api.given import given_reason
 from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
-from reef_release.api.processes import read_schema
 from reef_release.api.service import Service
 from reef_release.api.views import scenario_view
 from reef_release.domain import events as ev

@@ -402,6 +402,59 @@ async def test_what_is_left_of_the_budget_is_shown_and_only_better_candidates_pa
     assert (await scenario_view(story))["budget"]["promotions"] == 1
 
 
+async def test_a_candidate_is_drawn_when_the_one_before_it_is_decided(story: Story) -> None:
+    """What waits pays nothing, and is gated against what the one before it came to."""
+    await story.release()
+    await budgeted(story)
+    first = (await story.submit())["candidate_id"]
+    waiting = await story.submit()
+    second = waiting["candidate_id"]
+    assert waiting["status"] == "submitted"
+    [reason] = waiting["reasons"]
+    assert (reason["code"], first in reason["message"]) == ("waits-its-turn", True)
+
+    await story.gate("+" * 10, "-" * 10)
+    assert "is not promoted yet" in (await story.candidate(second))["reasons"][0]["message"]
+    assert (await scenario_view(story))["budget"]["gates"] == 1
+    await story.sign(first)
+    await story.promoted(first)
+
+    await story.gate("+" * 10, "-" * 10)
+    assert (await story.candidate(second))["gates"][0]["base"] == first
+    await story.sign(second)
+    await story.promoted(second)
+    assert (await scenario_view(story))["budget"]["promotions"] == 2
+
+
+async def test_a_candidate_whose_model_had_its_draw_meanwhile_is_refused_unpaid(
+    story: Story,
+) -> None:
+    await story.release()
+    await budgeted(story)
+    files = model_files(77)
+    await story.submit()
+    await story.submit(files)
+    carded = (await story.submit({**files, "README.md": b"# A card\n"}))["candidate_id"]
+    for _ in range(2):
+        await story.gate("+" * 10, "+" * 10)
+
+    async def look() -> Any:
+        return await story.candidate(carded)
+
+    view = await until(look, lambda found: found["status"] == "refused")
+    assert [reason["code"] for reason in view["reasons"]] == ["same-weights"]
+    assert (await scenario_view(story))["budget"]["gates"] == 2
+
+
+async def test_what_is_wrong_with_a_waiting_candidate_is_told_at_once(story: Story) -> None:
+    await story.release()
+    await budgeted(story)
+    await story.submit()
+    with pytest.raises(Problem) as refused:
+        await story.submit({**model_files(78), "evil.py": b"import os"})
+    assert refused.value.status == 422
+
+
 @pytest.mark.parametrize("field", ["budget", "approvals", "watch"])
 async def test_a_policy_of_an_earlier_form_comes_into_force_no_more(
     story: Story, field: str

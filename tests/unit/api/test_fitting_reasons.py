@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reef_release.api.admissions import fitting
 from reef_release.api.commands import MAX_EVENT_BYTES
-from reef_release.api.processes import fitting
 from reef_release.domain.events import CandidateRefused, encode_data
 from reef_release.domain.reasons import Reason
 

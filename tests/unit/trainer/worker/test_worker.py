@@ -24,6 +24,7 @@ from reef_release.errors import (
     Unavailable,
 )
 from reef_release.training_wire import FailedData
+from tests.unit.domain.gating.conftest import BETTER, BUDGET, standard
 from tests.unit.trainer.worker.fakes import Class, lease, score_of, stopped
 from trainer.learning.batch import Outcome
 from trainer.learning.recording import BATCH, SETTINGS, parts_of, read_recording
@@ -312,6 +313,17 @@ def test_a_candidate_that_is_out_takes_its_line_with_it(school: Class, end: str)
     # Its samples wait again, so that the next batch is of them.
     assert len(school.world.scenario.traffic.samples) == 2
     assert school.kept().line is None
+
+
+def test_a_candidate_whose_draw_is_lost_takes_its_line_with_it_at_once(school: Class) -> None:
+    school.traffic.form()
+    school.run()
+    school.world.change_policy(standard=standard(BETTER), budget=BUDGET)
+    with capture_logs() as logs:
+        school.run(rounds=1)
+    assert school.kept().line is None
+    [said] = [each["why"] for each in logs if each["event"] == "line over"]
+    assert said.startswith("candidate-not-gated: the policy changed after")
 
 
 def test_what_is_below_the_rate_or_loses_answers_is_trained_on(school: Class) -> None:
@@ -789,6 +801,18 @@ def test_what_a_candidate_waits_for_is_said_once_whenever_it_changes(school: Cla
         f"its gate {gate_id} is undecided",
     ]
     assert all(each["next_step"] for each in said)
+
+
+def test_a_candidate_that_waits_for_its_turn_says_after_which_one(school: Class) -> None:
+    school.world.change_policy(standard=standard(BETTER), budget=BUDGET)
+    other = school.world.admitted()
+    school.world.admit = lambda _candidate: 0  # type: ignore[method-assign]
+    school.traffic.form()
+    with capture_logs() as logs:
+        school.run(rounds=3)
+    [said] = [each for each in logs if each["event"] == "candidate waits"]
+    assert f"after candidate {other}" in said["why"]
+    assert school.kept().line is not None
 
 
 def test_a_line_that_the_log_does_not_let_end_is_told_of_and_left(

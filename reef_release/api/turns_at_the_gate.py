@@ -1,0 +1,74 @@
+"""Whose turn it is to be drawn: under an error budget, one candidate of a channel at a time.
+
+An admission makes a draw, a draw is paid for, and it is good for one incumbent and one policy
+only. So the service admits a candidate when the one before it has no more to wait for: then none
+pays for a draw that the promotion of another makes useless. It is no rule of the log. What is
+admitted otherwise has its draw as well, and pays for it.
+"""
+
+from __future__ import annotations
+
+from reef_release.api.openings import opening_of
+from reef_release.domain.reasons import Reason
+from reef_release.domain.revocation import revocation_reasons
+from reef_release.domain.rule import gate_opening_reasons
+from reef_release.domain.same_weights import submitted_before
+from reef_release.domain.state import Candidate, Scenario, State
+from reef_release.domain.traffic.lines import gating_reasons
+
+__all__ = ["one_at_a_time", "ungated_reasons", "waiting_reasons"]
+
+
+def one_at_a_time(scenario: Scenario, channel: str) -> bool:
+    """Whether draws of *channel* are paid for: there is a budget, and an incumbent."""
+    return scenario.policy.policy.budget is not None and scenario.serving(channel) is not None
+
+
+def waiting_reasons(state: State, scenario: Scenario, candidate: Candidate) -> list[Reason]:
+    """What a submitted candidate waits for before it is admitted and drawn; empty: nothing."""
+    channel = candidate.submitted.channel
+    if not one_at_a_time(scenario, channel):
+        return []
+    for other in scenario.candidates.values():
+        if other.submitted.channel != channel or other.admitted_position is None:
+            continue
+        what = _open_of(state, scenario, other)
+        if what is not None:
+            message = (
+                f"its turn comes after candidate {other.candidate_id}, which {what}; each draw is "
+                "paid for, so one is made when the one before it is decided"
+            )
+            return [Reason(code="waits-its-turn", message=message)]
+    return []
+
+
+def ungated_reasons(state: State, scenario: Scenario, candidate: Candidate) -> list[Reason]:
+    """Why no gate would open over a candidate whose turn it is, so that its draw would be waste."""
+    if not one_at_a_time(scenario, candidate.submitted.channel):
+        return []
+    return [
+        *revocation_reasons(state, scenario, candidate.candidate_id),
+        *gating_reasons(state, scenario, candidate),
+        *submitted_before(scenario, candidate.submitted),
+    ]
+
+
+def _open_of(state: State, scenario: Scenario, other: Candidate) -> str | None:
+    """What an admitted candidate has before it; None when nothing more will come of it."""
+    gate = scenario.gates[other.gates[-1]] if other.gates else None
+    if gate is not None and gate.outcome is None:
+        return f"is in its gate {gate.opened.gate_id}"
+    if other.revoked_position is not None:
+        return None
+    if gate is not None and gate.outcome == "passed":
+        serving = scenario.serving(gate.opened.channel)
+        moved = serving is not None and serving.position > gate.opened_position
+        if not moved and not revocation_reasons(state, scenario, other.candidate_id):
+            return "has passed and is not promoted yet (sign and approve it, or revoke it)"
+    if gate is not None and gate.outcome in ("failed", "inconclusive"):
+        return None
+    opening = opening_of(state, scenario, other)
+    if opening is None:
+        return "waits for the checkpoint that draws its tasks"
+    codes = {reason.code for reason in gate_opening_reasons(state, scenario, opening)}
+    return None if codes - {"gate-open"} else "waits for a gate worker"
