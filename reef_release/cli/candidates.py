@@ -81,10 +81,18 @@ def sign(
     suite: Annotated[
         Path | None, typer.Option("--suite", help="Put this suite's digest into the policy.")
     ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", help="The trust root that lists the key; default HOME/keys."),
+    ] = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sign a gate policy with the policy key, after checking it as the service will."""
+    """Sign a gate policy with the policy key, after checking it as the service will.
+
+    A key that the trust root lists for something else is refused.
+    """
+    from reef_release.cli.key_files import require_listed_role
     from reef_release.domain.canonical import canonical_json, sha256_hex
     from reef_release.domain.policy import parse_new_policy
     from reef_release.domain.suite import parse_suite
@@ -101,8 +109,11 @@ def sign(
         document["suite"] = sha256_hex(data)
     encoded = canonical_json(document)
     parse_new_policy(encoded, is_objective)
-    path = key or load_settings(home=home).keys_dir / Role.POLICY / PRIVATE_NAME
-    envelope = sign_policy(encoded, load_key(path, Role.POLICY))
+    keys_dir = load_settings(home=home).keys_dir
+    path = key or keys_dir / Role.POLICY / PRIVATE_NAME
+    signer = load_key(path, Role.POLICY)
+    require_listed_role(signer, path, root, keys_dir)
+    envelope = sign_policy(encoded, signer)
     out.write_bytes(canonical_json(envelope))
     digest = sha256_hex(encoded)
     emit(

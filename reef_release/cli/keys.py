@@ -51,6 +51,9 @@ def init(
 
 @keys.command("show")
 def show(
+    file: Annotated[
+        Path | None, typer.Argument(help="A public key file, to see its id and its role.")
+    ] = None,
     directory: _Directory = None,
     root: Annotated[
         Path | None, typer.Option("--root", help="Another trust root; default DIR/root.json.")
@@ -58,14 +61,20 @@ def show(
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the public keys that a trust root names."""
+    """List the keys that a trust root names, with the files found in DIR, or show one file."""
+    from reef_release.cli.key_files import files_of, read_root, shown_file
     from reef_release.signing.keyring import ROOT_NAME
-    from reef_release.signing.root import open_root
 
-    path = root or (directory or load_settings(home=home).keys_dir) / ROOT_NAME
-    opened = open_root(path.read_text("utf-8"))
+    folder = directory or load_settings(home=home).keys_dir
+    if file is not None:
+        _show_file(file, root or folder / ROOT_NAME, given=root is not None, as_json=as_json)
+        return
+    opened = read_root(root or folder / ROOT_NAME)
+    files = files_of(folder)
     rows = [
-        [role.value, key.key_id] for role, found in opened.keys_by_role.items() for key in found
+        [role.value, key.key_id, shown_file(key.key_id, files)]
+        for role, found in opened.keys_by_role.items()
+        for key in found
     ]
     if as_json:
         emit(
@@ -76,8 +85,29 @@ def show(
     print_table(
         f"Root version {opened.version}, {opened.threshold} signatures needed, "
         f"until {opened.expires_at}",
-        ["role", "key id"],
+        ["role", "key id", "file here"],
         rows,
+    )
+
+
+def _show_file(file: Path, root: Path, *, given: bool, as_json: bool) -> None:
+    from reef_release.cli.key_files import public_in, read_root, role_of
+    from reef_release.signing.keys import Role
+
+    key = public_in(file)
+    looked = given or root.is_file()
+    role = role_of(key.key_id, read_root(root)) if looked else None
+    kind = "ECDSA P-256, as release keys are" if key.role is Role.RELEASE else "Ed25519"
+    if role is not None:
+        what = f"is a {role} key of the trust root {root}"
+    elif looked:
+        what = f"({kind}) is not listed in the trust root {root}, so nothing it signs counts there"
+    else:
+        what = f"({kind}) has a role that only a trust root tells; give one with --root"
+    emit(
+        {"file": str(file), "key_id": key.key_id, "role": role and role.value},
+        as_json=as_json,
+        text=f"{file}: {key.key_id}\nThis key {what}.",
     )
 
 

@@ -15,9 +15,10 @@ from typing import Annotated
 import typer
 
 from reef_release.cli.identities import whole_id
-from reef_release.cli.options import DEFAULT_URL, AsJson, TokenFile, Url, connect
+from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import emit, print_table
 from reef_release.errors import SettingsError
+from reef_release.settings import load_settings
 from reef_release.signing.keys import Role
 
 __all__ = ["register"]
@@ -137,24 +138,34 @@ def publish(
 
 
 def list_keys(
-    url: Url = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where to look for files; default HOME/keys.")
+    ] = None,
+    home: Home = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
 ) -> None:
-    """List the keys that a service's log knows, and from where to where each counts."""
+    """List the keys that a service's log knows, from where to where each counts, and files here."""
+    from reef_release.cli.key_files import files_of, shown_file
+
     with connect(url, token_file) as client:
         keys = client.trust_keys()
     if as_json:
         emit(keys, as_json=True)
         return
+    files = files_of(directory or load_settings(home=home).keys_dir)
     rows = [
         [
             each.role,
             each.key_id,
             str(each.added_position),
             "" if each.revoked_position is None else str(each.revoked_position),
+            shown_file(each.key_id, files),
         ]
         for each in keys
     ]
-    print_table("Keys", ["role", "key id", "from", "revoked at"], rows)
+    print_table("Keys", ["role", "key id", "from", "revoked at", "file here"], rows)
 
 
 def _say_signatures(text: str, before: str, file: Path, as_json: bool, first: str = "") -> None:
