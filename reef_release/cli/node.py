@@ -136,15 +136,18 @@ def explain(
     found = judge(replace(config, witnesses=witnesses, witness_quorum=witness_quorum))
     if as_json:
         emit(found, as_json=True)
+    elif found.release_id is None:
+        console.print("No release is loaded, so there is nothing to explain.")
     else:
         verdict = "may be served" if found.may_be_served else "may NOT be served"
         print_table(
-            f"{found.release_id or 'Nothing loaded'}: {verdict}",
+            f"{found.release_id}: {verdict}",
             ["rule", "found"],
             [[finding.rule, finding.found] for finding in found.findings],
         )
+    if not as_json:
         for reason in (*found.reasons, *found.warnings):
-            console.print(str(reason), markup=False)
+            console.print(str(reason), markup=False, soft_wrap=True)
     if not found.may_be_served:
         raise typer.Exit(1)
 

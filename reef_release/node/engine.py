@@ -6,7 +6,8 @@ the engine read, and the log-probabilities of the canaries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -16,6 +17,7 @@ import msgspec
 
 from reef_release.client.errors import decoded
 from reef_release.client.transport import Retry, Transport
+from reef_release.errors import Unavailable
 
 __all__ = ["Engine", "EngineHealth", "HttpEngine", "LoadedFiles", "LoadedFoundation", "OnDisk"]
 
@@ -89,6 +91,7 @@ class HttpEngine:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """*transport* replaces the network, for tests. Raises `SettingsError` for a bad URL."""
+        self._url = base_url
         self._http = Transport(base_url, timeout_s=timeout_s, retry=retry, transport=transport)
 
     def close(self) -> None:
@@ -113,21 +116,37 @@ class HttpEngine:
 
     def health(self) -> EngineHealth:
         """See `Engine.health`."""
-        answer = self._http.call("GET", "/health", limit_bytes=_ANSWER_BYTES)
+        with self._named():
+            answer = self._http.call("GET", "/health", limit_bytes=_ANSWER_BYTES)
         return decoded(answer.body, EngineHealth)
 
     def _post(self, path: str, body: dict[str, Any], kind: type[_T], wait_s: float = 0.0) -> _T:
-        answer = self._http.call(
-            "POST",
-            path,
-            limit_bytes=_ANSWER_BYTES,
-            headers={"Content-Type": "application/json"},
-            body=msgspec.json.encode(body),
-            # Scoring may be repeated at once; a load that got no answer is the node's to judge.
-            idempotent=kind is _Scores,
-            wait_s=wait_s,
-        )
+        with self._named():
+            answer = self._http.call(
+                "POST",
+                path,
+                limit_bytes=_ANSWER_BYTES,
+                headers={"Content-Type": "application/json"},
+                body=msgspec.json.encode(body),
+                # Scoring may be repeated at once; a load that got no answer is the node's to judge.
+                idempotent=kind is _Scores,
+                wait_s=wait_s,
+            )
         return decoded(answer.body, kind)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say of an outage that it is the engine's, since a node waits for a service as well."""
+        try:
+            yield
+        except Unavailable as error:
+            raise Unavailable(
+                f"The engine at {self._url} is away: {error.detail}",
+                next_step="Start the engine (python -m trainer.engines.server), or give the node "
+                "its address with --engine. The node tries again by itself.",
+                reasons=error.reasons,
+                **error.extra,
+            ) from error
 
 
 def _request(release: OnDisk) -> dict[str, Any]:

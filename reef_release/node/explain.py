@@ -16,7 +16,7 @@ from reef_release.errors import ReefError
 from reef_release.node.case import Finding
 from reef_release.node.config import NodeConfig
 from reef_release.node.opening import open_trusted, require_state
-from reef_release.node.rejudge import judge_again
+from reef_release.node.rejudge import Again, judge_again
 from reef_release.node.releases import Releases
 from reef_release.node.trusted import Opened, Trusted
 from reef_release.node.vault import Served, Vault
@@ -28,7 +28,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """What was found.
 
     `may_be_served` is the verdict of the rules; `findings` say which held, `reasons` which did
-    not. `warnings` concern the freshness of the last document, not the release.
+    not. `warnings` change nothing of that: what was revoked since, and how old the last document
+    is.
     """
 
     scenario: str
@@ -54,10 +55,13 @@ def explain(
     stale = trusted.staleness(clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
     served = vault.served()
     findings: list[Finding] = []
-    reasons = [Reason(code="nothing-loaded", message="this node has not loaded any release yet")]
+    reasons = [_nothing_loaded(config, trusted)]
+    warnings: list[Reason] = []
     if served is not None:
         try:
-            findings = _findings(config, trusted, served)
+            again = judge_again(trusted, served, trials=config.trials)
+            warnings += again.grounds.since
+            findings = _findings(config, trusted, served, again)
             reasons = []
         except ReefError as error:
             reasons = list(error.reasons) or [Reason(code=error.problem, message=error.detail)]
@@ -68,13 +72,27 @@ def explain(
         may_be_served=not reasons,
         findings=findings,
         reasons=reasons,
-        warnings=[stale] if stale else [],
+        warnings=[*warnings, stale] if stale else warnings,
     )
 
 
-def _findings(config: NodeConfig, trusted: Trusted, served: Served) -> list[Finding]:
+def _nothing_loaded(config: NodeConfig, trusted: Trusted) -> Reason:
+    of = f"{config.channel} of {config.scenario}"
+    if trusted.memory.is_new:
+        message = (
+            f"this node has accepted no document of {of} yet: see that it runs, that --url and "
+            "--token-file are right, and that something is served (`reef-release status`)"
+        )
+    else:
+        message = (
+            f"this node knows of {of} up to serial {trusted.memory.serial} and has loaded no "
+            "release: its log says what it refused, or that the engine does not answer"
+        )
+    return Reason(code="nothing-loaded", message=message)
+
+
+def _findings(config: NodeConfig, trusted: Trusted, served: Served, again: Again) -> list[Finding]:
     memory, root = trusted.memory, trusted.root
-    again = judge_again(trusted, served, trials=config.trials)
     opened, grounds = again.opened, again.grounds
     parts = grounds.parts()
     for release_id, files in parts:

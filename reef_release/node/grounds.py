@@ -21,13 +21,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reef_release.domain.events import GLOBAL, FileEntry
+from reef_release.domain.reasons import Reason
 from reef_release.node.case import Case, Finding, Material
 from reef_release.node.gates import passed
 from reef_release.node.leaves import refuse, stream
 from reef_release.node.ledger import Ledger
 from reef_release.node.moves import moved
 from reef_release.node.policies import Objective, applied
-from reef_release.node.revocations import foundation_signers, require_no_revocation
+from reef_release.node.revocations import (
+    foundation_signers,
+    require_no_revocation,
+    revoked_since,
+)
 from reef_release.node.trusted import Link
 from reef_release.node.weights import Foundation, signed_files
 from reef_release.signing.current import CurrentDocument
@@ -48,6 +53,8 @@ class Grounds:
     canary: str
     canary_prompts: tuple[str, ...]
     findings: tuple[Finding, ...]
+    since: tuple[Reason, ...]
+    """Revocations after the pointer moved, as far as the node has seen them."""
 
     def parts(self) -> list[tuple[str, tuple[FileEntry, ...]]]:
         """What an engine loads, by release id: the release, then what it stands on."""
@@ -101,4 +108,5 @@ def verify(
         canary=gate.canary,
         canary_prompts=tuple(in_force.policy.canaries),
         findings=tuple(case.findings),
+        since=revoked_since(case, move, own, below, under, chain[-1].root),
     )

@@ -17,6 +17,7 @@ from reef_release.domain.events import (
     ReleaseRevoked,
     ReleaseSigned,
 )
+from reef_release.domain.reasons import Reason
 from reef_release.domain.weights import digests_by_path
 from reef_release.node.case import Case
 from reef_release.node.leaves import refuse
@@ -24,10 +25,11 @@ from reef_release.node.moves import Move
 from reef_release.node.policies import Objective, in_force_at
 from reef_release.node.weights import Foundation
 from reef_release.signing.keys import Role
+from reef_release.signing.root import TrustRoot
 from reef_release.signing.vsa import verify_decision
 from reef_release.signing.weights import verify_bundle
 
-__all__ = ["Signers", "foundation_signers", "require_no_revocation"]
+__all__ = ["Signers", "foundation_signers", "require_no_revocation", "revoked_since"]
 
 Signers = Mapping[Role, str]
 """The ids of the keys behind one release."""
@@ -83,9 +85,7 @@ def require_no_revocation(
     *own* are the keys behind the release, *below* those behind the foundation.
     """
     position = move.pointer.position
-    names = {case.release_id: "the release"}
-    if foundation is not None:
-        names[foundation.release_id] = "the foundation of the release"
+    names = _names(case, foundation)
     for leaf in case.material.revocations:
         event = case.proven(leaf)
         match event.data:
@@ -108,3 +108,49 @@ def require_no_revocation(
         "neither the release nor a key behind it was revoked before",
         f"position {position}, {len(case.ledger.revoked)} keys revoked in all{under}",
     )
+
+
+def revoked_since(
+    case: Case,
+    move: Move,
+    own: Signers,
+    foundation: Foundation | None,
+    below: Signers,
+    newest: TrustRoot,
+) -> tuple[Reason, ...]:
+    """What behind the release is revoked after the pointer moved, as far as it was seen.
+
+    Seen are the revocations that the node was shown with the release, and those by the *newest*
+    root that it follows, which revokes a key by listing it no longer. None stops the release.
+    """
+    position = move.pointer.position
+    names = _names(case, foundation)
+    found = []
+    for leaf in case.material.revocations:
+        event = case.proven(leaf)
+        match event.data:
+            case CandidateRevoked(candidate_id=subject) | ReleaseRevoked(release_id=subject):
+                if subject in names and event.position > position:
+                    found.append(f"{names[subject]} was revoked at {event.position}")
+    for of, signers in (("", own), (" of the foundation", below)):
+        for role, key_id in signers.items():
+            name, at = f"the {role} key {key_id[:12]}{of}", case.ledger.revoked.get(key_id)
+            if at is not None:
+                found.append(f"{name} was revoked at {at}")
+            elif all(key.key_id != key_id for key in newest.keys_by_role[role]):
+                found.append(f"{name} is not listed by version {newest.version} of the root")
+    return tuple(
+        Reason(
+            code="revoked-since",
+            message=f"{what}, after the pointer had moved at {position}: a node goes on until the "
+            "pointer moves; have the operator roll back (`reef-release rollback`)",
+        )
+        for what in found
+    )
+
+
+def _names(case: Case, foundation: Foundation | None) -> dict[str, str]:
+    names = {case.release_id: "the release"}
+    if foundation is not None:
+        names[foundation.release_id] = "the foundation of the release"
+    return names

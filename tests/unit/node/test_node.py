@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from reef_release.domain import events as ev
-from reef_release.errors import SettingsError
+from reef_release.errors import SettingsError, Unavailable
+from reef_release.node.engine import HttpEngine
 from reef_release.node.node import Node, Standing
 from reef_release.node.vault import Vault
 from reef_release.signing.keys import Role, create_key
@@ -84,6 +85,46 @@ def test_explaining_leaves_no_trace(host: Host) -> None:
     before = sorted(host.config.state.rglob("*"))
     host.explained()
     assert sorted(host.config.state.rglob("*")) == before
+
+
+def test_a_node_that_has_loaded_nothing_says_what_to_look_at(world: World, tmp_path: Path) -> None:
+    host = Host(FakeService(world=world), tmp_path)
+    node = host.node()
+    node.start()
+    node.step()
+    [reason] = host.explained().reasons
+    assert (reason.code, "accepted no document" in reason.message) == ("nothing-loaded", True)
+    world.release()
+    host.engine.away = True
+    assert codes(node.step()) == ["unavailable"]
+    found = host.explained()
+    assert (found.release_id, found.may_be_served) == (None, False)
+    assert "the engine does not answer" in found.reasons[0].message
+
+
+def test_a_revocation_that_the_node_has_seen_is_named_and_stops_nothing(host: Host) -> None:
+    world = host.service.world
+    first = world.serving or ""
+    world.revoke_release(first)
+    world.checkpoint()
+    node = host.started()
+    found = host.explained()
+    assert found.may_be_served
+    [warning] = found.warnings
+    assert (warning.code, "the release was revoked at" in warning.message) == (
+        "revoked-since",
+        True,
+    )
+    keys = {**world.keys, Role.GATE: create_key(Role.GATE)}
+    text = world.root_text(keys, version=2)
+    world.append(ev.RootRotated(version=2, metadata=text, reason="a stolen key"))
+    host.service.roots[2] = text
+    world.checkpoint()
+    moves(node, host, first)
+    found = host.explained()
+    assert found.may_be_served
+    assert "is not listed by version 2 of the root" in found.warnings[-1].message
+    assert "reef-release rollback" in found.warnings[-1].message
 
 
 # First start and restart
@@ -188,6 +229,17 @@ def test_an_engine_that_is_away_is_told_and_waited_for(host: Host) -> None:
     assert codes(standing) == ["unavailable"]
     host.engine.away = False
     moves(node, host, release)
+
+
+def test_an_engine_that_does_not_answer_is_named_with_its_address() -> None:
+    def refuse(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    engine = HttpEngine("http://engine.test:8000", transport=httpx.MockTransport(refuse))
+    with pytest.raises(Unavailable) as caught:
+        engine.health()
+    assert "The engine at http://engine.test:8000 is away" in caught.value.detail
+    assert "--engine" in caught.value.next_step
 
 
 # 28-30: replays, equivocation, expiry
