@@ -7,6 +7,7 @@ by a watch again, so whoever could forge all replies of a watch gets one step ba
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from reef_release.domain import events as ev
@@ -19,6 +20,7 @@ from reef_release.domain.watch import SIDE, Watch, finding_of, watch_seed
 
 __all__ = ["WATCH_VALIDATORS", "answers_due", "watch_of"]
 
+_SHOWN = 3
 _TRIAL_ERRORS = frozenset({"crashed", "timed-out", "truncated"})
 
 
@@ -62,18 +64,39 @@ def answers_due(state: State, scenario: Scenario) -> Iterator[EventData]:
             f"{watch.progress.passed} of {watch.progress.evidence.trials} trials passed; see the "
             f"finding at position {watch.fallen_position}"
         )
+        back, held = _way_back(state, scenario, channel, watch)
         if watch.answered_position is None:
-            yield ev.ScenarioHeld(reason=why)
-        # A release that was rolled back to is a person's choice, or this very answer: a second
-        # step would let one wrong watch walk through the whole history.
-        if watch.rule.automatic and serving.kind == ev.ReleasePromoted.TYPE:
-            for earlier in reversed(history):
-                data = ev.ReleaseRolledBack(
-                    release_id=earlier.release_id, channel=channel, reason=why
-                )
-                if not rollback_reasons(state, scenario, data):
-                    yield data
-                    break
+            yield ev.ScenarioHeld(reason=why if back is not None else f"{why}; {held}")
+        if back is not None:
+            yield ev.ReleaseRolledBack(release_id=back, channel=channel, reason=why)
+
+
+def _way_back(
+    state: State, scenario: Scenario, channel: str, watch: Watch
+) -> tuple[str | None, str]:
+    """The release that a fall is answered with; else None, and why there is only a hold."""
+    history = scenario.pointers[channel]
+    if not watch.rule.automatic:
+        return None, "not rolled back, since the policy's watch says to hold only (`automatic`)"
+    # A release that was rolled back to is a person's choice, or this very answer: a second
+    # step would let one wrong watch walk through the whole history.
+    if history[-1].kind != ev.ReleasePromoted.TYPE:
+        return None, "not rolled back, since this release was rolled back to already"
+    against: dict[str, str] = {}
+    for earlier in reversed(history):
+        release_id = earlier.release_id
+        if release_id == watch.release_id or release_id in against:
+            continue
+        data = ev.ReleaseRolledBack(release_id=release_id, channel=channel, reason="a fall")
+        reasons = rollback_reasons(state, scenario, data)
+        if not reasons:
+            return release_id, ""
+        against[release_id] = ", ".join(each.message for each in reasons)
+    if not against:
+        return None, "not rolled back, since the channel served no other release before"
+    shown = [f"{name[:12]}: {what}" for name, what in itertools.islice(against.items(), _SHOWN)]
+    more = f", and {len(against) - _SHOWN} more" if len(against) > _SHOWN else ""
+    return None, "not rolled back, since none of those before can be: " + "; ".join(shown) + more
 
 
 def _standing(
