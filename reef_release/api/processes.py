@@ -52,7 +52,7 @@ class Processes:
         self._live = live
         self._commands = commands
         self._heads = heads
-        self._witnesses = witnesses
+        self.witnesses = witnesses
         self._interval_s = checkpoint_interval_s
         self._clock = clock
         self._monotonic = monotonic
@@ -95,7 +95,7 @@ class Processes:
             await self._append(scenario, data)
         checkpoint = self._checkpoint_due()
         if checkpoint is not None:
-            checkpoint = await self._witnesses.cosigned(checkpoint, self._live.state.tree)
+            checkpoint = await self.witnesses.cosigned(checkpoint, self._live.state.tree)
         if checkpoint is not None:
             await self._append(ev.GLOBAL, checkpoint)
 

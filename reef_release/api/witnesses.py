@@ -52,6 +52,7 @@ class Witnesses:
         self._quorum = quorum
         self._sizes: dict[str, int] = {}
         self._quiet_until = 0.0
+        self._cosigned: int | None = None
         self._http = httpx.AsyncClient(
             transport=transport, timeout=_PATIENCE_S, follow_redirects=False
         )
@@ -72,6 +73,15 @@ class Witnesses:
                 next_step="Name the file of witnesses, or leave the quorum away.",
             )
         return cls(listed, quorum_of(len(listed), settings.witness_quorum))
+
+    def counts(self) -> dict[str, int]:
+        """How many are configured and needed, and how many cosigned the last checkpoint.
+
+        That is the last one that this process asked for, published or not; `cosigned` is absent
+        before the first. What comes later than a moment after the quorum counts as missing.
+        """
+        counts = {"configured": len(self._witnesses), "needed": self._quorum}
+        return counts if self._cosigned is None else counts | {"cosigned": self._cosigned}
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -107,6 +117,7 @@ class Witnesses:
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
+        self._cosigned = len(lines)
         if len(lines) < self._quorum:
             now = asyncio.get_running_loop().time()
             if now >= self._quiet_until:

@@ -18,6 +18,7 @@ from reef_release.api.proxy.health import spool_gauges
 from reef_release.api.service import Service
 from reef_release.api.signal_metrics import signal_gauges
 from reef_release.api.watch_metrics import watch_gauges
+from reef_release.api.witness_metrics import witness_gauges
 from reef_release.domain.state import State
 from reef_release.errors import ReefError
 
@@ -147,6 +148,7 @@ class _StateCollector:
         settings = self._service.settings
         gauges += expiry_gauges(state, settings.document_lifetime_s, settings.document_warning_s)
         gauges += watch_gauges(state)
+        gauges += witness_gauges(self._service.processes.witnesses)
         gauges += signal_gauges(state, self._service.signal)
         return gauges + spool_gauges(self._service.spool)
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from reef_release.api.witness_metrics import witness_gauges
 from reef_release.api.witnesses import Witnesses
 from reef_release.domain.events import CheckpointPublished
 from reef_release.domain.merkle import MerkleTree, leaf_hash
@@ -197,6 +198,46 @@ async def test_an_answer_without_end_is_read_no_further(log: Log, tmp_path: Path
     async with aclosing(witnesses):
         assert await witnesses.cosigned(checkpoint, grown) is None
     assert len(given) < 10
+
+
+async def test_how_many_cosigned_the_last_checkpoint_is_counted(log: Log, tmp_path: Path) -> None:
+    signers = [
+        WitnessSigner.create(f"witness.example/w{number}", tmp_path / f"{number}.pem")
+        for number in range(3)
+    ]
+    path = tmp_path / "witnesses"
+    path.write_text(
+        "".join(f"{each.vkey} http://w{number}.test\n" for number, each in enumerate(signers))
+    )
+    away = {"w2.test"}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host in away:
+            raise httpx.ConnectError("away")
+        line = signers[int(request.url.host[1])].cosign(log.note(3), 1_700_000_000)
+
+        async def body() -> AsyncIterator[bytes]:
+            yield line.encode()
+
+        return httpx.Response(200, content=body())
+
+    witnesses = Witnesses(read_witnesses(path), 2, httpx.MockTransport(answer))
+
+    def shown() -> dict[str, float]:
+        [gauge] = witness_gauges(witnesses)
+        return {each.labels["what"]: each.value for each in gauge.samples}
+
+    grown = tree(3)
+    checkpoint = CheckpointPublished(
+        origin=ORIGIN, size=3, root=grown.root().hex(), note=log.note(3)
+    )
+    async with aclosing(witnesses):
+        assert shown() == {"configured": 3, "needed": 2}
+        assert await witnesses.cosigned(checkpoint, grown) is not None
+        assert shown() == {"configured": 3, "needed": 2, "cosigned": 2}
+        away.add("w1.test")
+        assert await witnesses.cosigned(checkpoint, grown) is None
+        assert shown() == {"configured": 3, "needed": 2, "cosigned": 1}
 
 
 def test_a_log_key_is_read_as_it_is_written(log: Log) -> None:
