@@ -95,6 +95,7 @@ def sign(
     from reef_release.cli.key_files import require_listed_role
     from reef_release.domain.canonical import canonical_json, sha256_hex
     from reef_release.domain.policy import parse_new_policy
+    from reef_release.domain.policy_numbers import refuse_numbers
     from reef_release.domain.suite import parse_suite
     from reef_release.settings import load_settings
     from reef_release.signing.keyring import PRIVATE_NAME
@@ -107,6 +108,7 @@ def sign(
         data = suite.read_bytes()
         parse_suite(data)
         document["suite"] = sha256_hex(data)
+    refuse_numbers(document)
     encoded = canonical_json(document)
     parse_new_policy(encoded, is_objective)
     keys_dir = load_settings(home=home).keys_dir

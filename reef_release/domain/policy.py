@@ -23,6 +23,7 @@ from reef_release.domain.canonical import canonical_json, parse_json
 from reef_release.domain.gating.admission import rule_reasons
 from reef_release.domain.gating.budget import Budget, budget_reasons
 from reef_release.domain.gating.rules import Rule, slot_count
+from reef_release.domain.policy_numbers import refuse_numbers
 from reef_release.domain.reasons import Reason
 from reef_release.domain.watch_rule import WatchRule, watch_reasons
 from reef_release.errors import Refused
@@ -114,14 +115,17 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
     later fields may be absent, as from policies that were signed before there were such.
     """
     value = parse_json(document)
+    refuse_numbers(value)
     canonical = canonical_json(value)
     reasons: list[Reason] = []
     try:
         policy = msgspec.convert(value, Policy)
     except msgspec.ValidationError as error:
+        decimal = str(error).startswith("Expected `str`, got `int`")
         raise Refused(
             f"This is not a gate policy: {error}.",
-            next_step="See docs/reference/policy.md for every field.",
+            next_step=('Decimals are strings, such as "1". ' if decimal else "")
+            + "See docs/reference/policy.md for every field.",
         ) from error
     if canonical_json(msgspec.to_builtins(policy)) != canonical:
         reasons.append(_reason("implicit-fields", f"spell out every field: {_missing(value)}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import msgspec
@@ -246,6 +247,24 @@ def test_a_float_cannot_stand_where_an_integer_belongs(path: str) -> None:
     document = canonical_json(changed(path, 3)).replace(b":3", b":3.5")
     with pytest.raises((Refused, BadRequest)):
         parse_policy(document, KNOWN.get)
+
+
+def test_decimals_as_json_numbers_are_named_with_what_to_write() -> None:
+    document = copy.deepcopy(GOOD) | {
+        "generation": {"temperature": 0.7, "max_new_tokens": 256.0},
+        "canaries": ["x", 1.5],
+    }
+    with pytest.raises(Refused) as caught:
+        parse_policy(json.dumps(document).encode(), KNOWN.get)
+    told = {reason.where: reason.message for reason in caught.value.reasons}
+    assert told["generation.temperature"] == 'write the string "0.7" instead of the number 0.7'
+    assert told["generation.max_new_tokens"].startswith("write 256 for a count")
+    assert "canaries[1]" in told
+    assert 'for example "0.05"' in caught.value.next_step
+    with pytest.raises(Refused) as whole:
+        parse_policy(canonical_json(changed("generation.temperature", 1)), KNOWN.get)
+    assert "$.generation.temperature" in whole.value.detail
+    assert 'Decimals are strings, such as "1".' in whole.value.next_step
 
 
 WATCH: dict[str, Any] = {
