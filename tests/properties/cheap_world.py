@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -29,6 +29,8 @@ from reef_release.domain.weights import candidate_id
 from reef_release.errors import SignatureRejected
 from reef_release.signing.keys import Role
 from tests.world import ORIGIN, SERVICE_ROLES, START, World
+
+_T = TypeVar("_T")
 
 __all__ = ["CheapWorld", "NamedKey", "unverified"]
 
@@ -109,12 +111,12 @@ class _Checks(Checks):
         self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]
     ) -> tuple[str, str, GateDecision]:
         key_id, payload = _opened(envelope, keys)
-        decision = msgspec.json.decode(payload.encode(), type=GateDecision)
+        decision = _decoded(payload, GateDecision)
         return sha256_hex(payload.encode()), key_id, decision
 
     def finding(self, envelope: Mapping[str, Any], keys: Sequence[KeyRef]) -> WatchFinding:
         _, payload = _opened(envelope, keys)
-        return msgspec.json.decode(payload.encode(), type=WatchFinding)
+        return _decoded(payload, WatchFinding)
 
     def bundle(self, digest: str, release_id: str, keys: Sequence[KeyRef]) -> str:
         key_id, payload = _opened(json.loads(self._blobs.read_sync(digest)), keys)
@@ -146,6 +148,14 @@ def _opened(envelope: Mapping[str, Any], keys: Sequence[KeyRef]) -> tuple[str, s
     if not any(key.key_id == key_id for key in keys):
         raise SignatureRejected("no key that counts signed it")
     return unverified(envelope)
+
+
+def _decoded(payload: str, kind: type[_T]) -> _T:
+    """As an envelope of one type is no envelope of another."""
+    try:
+        return msgspec.json.decode(payload.encode(), type=kind)
+    except msgspec.ValidationError as error:
+        raise SignatureRejected("signed is something else") from error
 
 
 def unverified(envelope: Mapping[str, Any]) -> tuple[str, str]:
@@ -190,6 +200,9 @@ class CheapWorld(World):
 
     def sign_decision(self, decision: GateDecision, key: Any) -> dict[str, Any]:
         return _signed(canonical_json(msgspec.to_builtins(decision)), key)
+
+    def sign_finding(self, finding: WatchFinding, key: Any) -> dict[str, Any]:
+        return _signed(canonical_json(msgspec.to_builtins(finding)), key)
 
     def sign_bundle(self, files: Mapping[str, str], key: Any) -> bytes:
         return canonical_json(_signed(candidate_id(files).encode(), key))

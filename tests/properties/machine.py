@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
+from reef_release.domain.gate import Gate
 from reef_release.domain.state import Scenario
 from reef_release.domain.validation import stream_of
 from reef_release.signing.keys import Role
@@ -98,7 +99,7 @@ class RuleMachine(RuleBasedStateMachine):
             self.offer(self.key_data(key))
         for name in SCENARIOS:
             world.scenario_name = name
-            self.offer(world.scenario_data(standard=_PART, bootstrap=_PART, max_attempts=3))
+            self.offer(world.scenario_data(**self.policy_of(0)))
 
             for _ in range(30):
                 self.offer(self.next_step(world.scenario, 0))
@@ -287,7 +288,7 @@ class RuleMachine(RuleBasedStateMachine):
                 return self.world.decision(gate_id)
             if serving is not None and moved and luck % 2:
                 return ev.GateStale(gate_id=gate_id, pointer_position=serving.position)
-            return self.world.trial(gate_id, MARKS[luck % len(MARKS)])
+            return self.world.trial(gate_id, self.mark(gate, luck))
         if gate.outcome != "passed" or moved or luck % 4 == 0:
             # Also when it passed: others may sign and promote it, later or too late.
             return self.next_submit(scenario, luck)
@@ -355,7 +356,15 @@ class RuleMachine(RuleBasedStateMachine):
     def next_trial(self, scenario: Scenario, which: int) -> EventData | None:
         due = [gate_id for gate_id, gate in scenario.gates.items() if gate.due() is not None]
         gate_id = pick(due, which)
-        return self.world.trial(gate_id, MARKS[which % len(MARKS)]) if gate_id else None
+        return (
+            self.world.trial(gate_id, self.mark(scenario.gates[gate_id], which))
+            if gate_id
+            else None
+        )
+
+    def mark(self, _gate: Gate, luck: int) -> str:
+        """How a trial that is due ends."""
+        return MARKS[luck % len(MARKS)]
 
     def next_decide(self, scenario: Scenario, which: int) -> EventData | None:
         due = [
@@ -452,8 +461,12 @@ class RuleMachine(RuleBasedStateMachine):
         )
 
     def next_change_policy(self, _scenario: Scenario, which: int) -> EventData:
+        return self.world.policy_data(**self.policy_of(which))
+
+    def policy_of(self, which: int) -> dict[str, Any]:
+        """Changes of the world's policy; each third one has no objective verifier."""
         part = {**_PART, "verifiers": [["answer@1"], ["answer@1"], ["style@1"]][which % 3]}
-        return self.world.policy_data(standard=part, bootstrap=part, max_attempts=3)
+        return {"standard": part, "bootstrap": part, "max_attempts": 3}
 
     def key_data(self, key: Any) -> EventData:
         root = self.world.state.root
@@ -482,7 +495,7 @@ class RuleMachine(RuleBasedStateMachine):
                 return world.signature(gate_id, key) if key else None
             case ev.PolicyChanged():
                 key = self.abused(owner, Role.POLICY)
-                return world.policy_data(key, standard=_PART, bootstrap=_PART) if key else None
+                return world.policy_data(key, **self.policy_of(0)) if key else None
             case ev.KeyAdded():
                 # A key that no root lists.
                 return self.key_data(self.make_key(list(world.keys)[which % len(world.keys)]))

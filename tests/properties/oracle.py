@@ -58,6 +58,7 @@ class Oracle:
         self._bundle_of = bundle_of
         self._listed_in = listed_in
         self.history: list[Fact] = []
+        self.slots = 6
 
     def saw(self, fact: Fact) -> None:
         """Assert that *fact* may follow the history, then add it."""
@@ -193,6 +194,9 @@ class Oracle:
         # 2. It follows from the trials by the policy in force when the gate opened.
         policy = self._policy_at(scenario, opened)
         part = policy["standard" if opened.data.base else "bootstrap"]
+        self._rule_holds(scenario, opened, part)
+
+    def _rule_holds(self, scenario: str, opened: Fact, part: Any) -> None:
         word = self._word(scenario, opened)
         k, most = part["rule"]["k"], part["rule"]["max_failures"]
         found = re.search(re.escape("+" * k), word)
@@ -277,7 +281,7 @@ class Oracle:
     def _tasks(self, opened: Fact) -> list[Any]:
         """The draw, by its definition."""
         left, picked = list(self._read_suite(opened.data.suite)), []
-        for index in range(6):
+        for index in range(self.slots):
             digest = hashlib.sha256(bytes.fromhex(opened.data.seed) + index.to_bytes(8, "big"))
             picked.append(left.pop(int(digest.hexdigest(), 16) % len(left)))
         return picked

@@ -55,7 +55,7 @@ RULES: list[tuple[type[EventData], set[str]]] = [
 ]
 
 
-def _without(codes: set[str], validate: Callable[..., list[Reason]]) -> Any:
+def without(codes: set[str], validate: Callable[..., list[Reason]]) -> Any:
     def lenient(*arguments: Any) -> list[Reason]:
         return [reason for reason in validate(*arguments) if reason.code not in codes]
 
@@ -70,7 +70,7 @@ def _without(codes: set[str], validate: Callable[..., list[Reason]]) -> Any:
 def test_a_rule_taken_away_is_missed(
     kind: type[EventData], codes: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(VALIDATORS, kind, _without(codes, VALIDATORS[kind]))
+    monkeypatch.setitem(VALIDATORS, kind, without(codes, VALIDATORS[kind]))
     with pytest.raises(FOUND):
         run(CheapMachine, examples=EXAMPLES)
 
