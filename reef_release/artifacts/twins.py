@@ -13,7 +13,7 @@ from reef_release.artifacts.file_rules import (
 from reef_release.artifacts.safetensors_header import ITEM_BYTES
 from reef_release.artifacts.spoiling import Files, Form, Header, join_weights, split_weights
 
-__all__ = ["FIRST_SHARD", "LAST_SHARD", "twin"]
+__all__ = ["FIRST_SHARD", "LAST_SHARD", "sharded", "twin"]
 
 FIRST_SHARD = "model-00001-of-00002.safetensors"
 LAST_SHARD = "model-00002-of-00002.safetensors"
@@ -29,12 +29,12 @@ def twin(form: Form, files: Files, foundation: str) -> Files:
         case "single":
             return dict(files)
         case "sharded":
-            return _sharded(files)
+            return sharded(files)
         case "adapter":
             return _adapter(files, foundation)
 
 
-def _sharded(files: Files) -> Files:
+def sharded(files: Files) -> Files:
     """The same model in two shards with an index."""
     header, data = split_weights(files[SINGLE_WEIGHTS])
     metadata = header.pop("__metadata__", {"format": "pt"})

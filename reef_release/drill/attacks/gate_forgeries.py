@@ -10,20 +10,18 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-import httpx
 import msgspec
 
 from reef_release.artifacts.blobs import SALT_BYTES
 from reef_release.domain import events as ev
 from reef_release.domain.checks import TrialBody
-from reef_release.domain.suite import draw_seed, sampling_seed
-from reef_release.drill.attack import Access, Attack, Outcome, Seen, Stop
-from reef_release.drill.context import CHANNEL, Context
+from reef_release.domain.suite import sampling_seed
+from reef_release.drill.attack import Access, Attack, Outcome, Stop
+from reef_release.drill.by_hand import opening, without_effect
+from reef_release.drill.context import Context
 from reef_release.drill.errors import GotThrough
 from reef_release.drill.gating import GateInHand, claimed, gate_in_hand
-from reef_release.drill.sql import append
 from reef_release.drill.stage import fresh
-from reef_release.ids import uuid7
 
 __all__ = ["ATTACKS"]
 
@@ -35,13 +33,21 @@ def _opened(context: Context) -> Outcome:
     """Openings that are right but for the draw, the checkpoint behind it, or the policy's part."""
     with context.stack.paused("gate"):
         candidate = context.submit(fresh(context, "better")).candidate_id
-        right = _opening(context, candidate)
+        right = opening(context, context.scenario, candidate)
         other = right.checkpoint_position - 1
         seen = [
-            _without_effect(context, msgspec.structs.replace(right, seed=_NOTHING), "seed"),
-            _without_effect(context, msgspec.structs.replace(right, phase="bootstrap"), "phase"),
-            _without_effect(
+            without_effect(
+                context, context.scenario, msgspec.structs.replace(right, seed=_NOTHING), "seed"
+            ),
+            without_effect(
                 context,
+                context.scenario,
+                msgspec.structs.replace(right, phase="bootstrap"),
+                "phase",
+            ),
+            without_effect(
+                context,
+                context.scenario,
                 msgspec.structs.replace(right, checkpoint_position=other),
                 "checkpoint",
             ),
@@ -55,41 +61,14 @@ def _opened(context: Context) -> Outcome:
     return Outcome(seen=tuple(seen), twin=f"its gate opened at {position}, with the log's own draw")
 
 
-def _opening(context: Context, candidate: str) -> ev.GateOpened:
-    """The opening that the log calls for, once a checkpoint covers the admission."""
-    admitted = context.event("candidate.admitted", candidate_id=candidate)
-    covering = context.until(
-        lambda: [
-            event
-            for event in context.events("checkpoint.published", after=admitted, scenario=ev.GLOBAL)
-            if getattr(event.data, "size", 0) > admitted
-        ]
-    )[0]
-    policy = context.view()
-    seed = draw_seed(
-        checkpoint_root=bytes.fromhex(getattr(covering.data, "root", "")),
-        candidate_id=candidate,
-        policy_digest=policy.policy_digest,
-    )
-    return ev.GateOpened(
-        gate_id=uuid7(),
-        candidate_id=candidate,
-        base=context.serving(),
-        channel=CHANNEL,
-        phase="standard",
-        policy_digest=policy.policy_digest,
-        suite=str(policy.policy["suite"]),
-        checkpoint_position=covering.envelope.position,
-        seed=seed.hex(),
-    )
-
-
 def _trials(context: Context) -> Outcome:
     """A wrong reply with a right verdict, and the record of another trial, where one is due."""
     with gate_in_hand(context) as held:
         seen = [
-            _without_effect(context, _trial(held), "verdict"),
-            _without_effect(context, _trial(held, release_id=_NOTHING), "other-body"),
+            without_effect(context, context.scenario, _trial(held), "verdict"),
+            without_effect(
+                context, context.scenario, _trial(held, release_id=_NOTHING), "other-body"
+            ),
         ]
         twin = held.post(held.trial("I do not know."))
         if twin.trial.passed is not False:
@@ -127,25 +106,6 @@ def _trial(held: GateInHand, **changes: Any) -> ev.GateTrial:
         error=None,
         verdict=ev.VerdictRecord(passed=True, checks=dict.fromkeys(held.gate.part.verifiers, True)),
     )
-
-
-def _without_effect(context: Context, data: ev.GateOpened | ev.GateTrial, code: str) -> Seen:
-    """That the service, which follows the log, finds *code* in the event and nothing else."""
-    if isinstance(data, ev.GateOpened):
-        data = msgspec.structs.replace(data, gate_id=uuid7())
-    [position] = append(context, context.scenario, data)
-
-    def ready() -> dict[str, Any]:
-        found: dict[str, Any] = httpx.get(f"{context.url}/readyz", timeout=30).json()
-        return found
-
-    last = context.until(ready, lambda found: found["position"] >= position)["last_violation"]
-    if last is None or (last["position"], last["codes"]) != (position, [code]):
-        raise GotThrough(
-            f"The {data.TYPE} forged at {position} had to be without effect for {code}, and the "
-            f"last such event is {last}."
-        )
-    return Seen(by="fold", code=code, event=data.TYPE, position=position)
 
 
 def _attack(
