@@ -146,6 +146,13 @@ class Settings(BaseSettings):
         description="A turn that stood in so many lines of one release, none of which came to a "
         "release, is not trained again.",
     )
+    retention_days: float = Field(
+        default=0.0,
+        ge=0,
+        le=36_500,
+        description="Bodies of conversations that nobody needs any more are erased after so many "
+        "days; 0: never.",
+    )
     submissions_per_day: int = Field(
         default=200,
         ge=1,

@@ -14,6 +14,7 @@ from reef_release.cli import (
     demo,
     development,
     drill,
+    erase,
     gate,
     judge,
     keys,
@@ -41,7 +42,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for module in (demo, drill, service, signer, status, operate):
+for module in (demo, drill, service, signer, status, operate, erase):
     module.register(app)
 development.register(candidates.scenario)
 app.add_typer(audit.app, name="audit")
