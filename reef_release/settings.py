@@ -252,7 +252,14 @@ def _masked(url: str) -> str:
 
     PostgreSQL's DSNs have harmless names and parameters, and come as `key=value` as well.
     """
-    if "://" not in url:
+    scheme, separator, rest = url.partition("://")
+    before, at, _ = rest.partition("?")[0].rpartition("@")
+    if at and "/" in before:
+        # A password with a slash in it, written as it is: where it begins, nobody can say.
+        return f"{scheme}{separator}***{at}***"
+    if not separator:
+        if "@" in url:
+            return "***"  # meant as a URL, and none
         return re.sub(r"(?i)(\w*password\s*=\s*)('(?:[^'\\]|\\.)*'|\S*)", r"\1***", url)
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")

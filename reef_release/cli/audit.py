@@ -20,7 +20,7 @@ from reef_release.errors import SettingsError
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
 
-__all__ = ["app", "replay_with_weights"]
+__all__ = ["app", "read_anchor", "replay_with_weights"]
 
 app = typer.Typer(help="Export the log; verify and replay an export offline.", no_args_is_help=True)
 
@@ -69,7 +69,7 @@ def verify_command(
     as_json: AsJson = False,
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
-    report = verify(folder, _anchor(root, home), earlier=_texts(earlier), kept=kept or ())
+    report = verify(folder, read_anchor(root, home), earlier=_texts(earlier), kept=kept or ())
     if as_json:
         emit(report, as_json=True)
     else:
@@ -102,7 +102,7 @@ def replay_command(
     as_json: AsJson = False,
 ) -> None:
     """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
-    anchor = _anchor(root, home)
+    anchor = read_anchor(root, home)
     if weights is None:
         report = replay(folder, anchor, earlier=_texts(earlier), kept=kept or ())
     else:
@@ -130,7 +130,8 @@ def replay_with_weights(
         return replay(folder, anchor, earlier=earlier, kept=kept, scorer=scorer, weights=weights)
 
 
-def _anchor(root: Path | None, home: Path | None) -> str:
+def read_anchor(root: Path | None, home: Path | None) -> str:
+    """The trust root version 1, from *root* or from the key directory. Raises `SettingsError`."""
     path = root or load_settings(home=home).keys_dir / ROOT_NAME
     try:
         return path.read_text("utf-8")
