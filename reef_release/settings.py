@@ -146,6 +146,13 @@ class Settings(BaseSettings):
         description="A turn that stood in so many lines of one release, none of which came to a "
         "release, is not trained again.",
     )
+    retention_days: float = Field(
+        default=0.0,
+        ge=0,
+        le=36_500,
+        description="Bodies of conversations that nobody needs any more are erased after so many "
+        "days; 0: never.",
+    )
     submissions_per_day: int = Field(
         default=200,
         ge=1,
@@ -245,7 +252,14 @@ def _masked(url: str) -> str:
 
     PostgreSQL's DSNs have harmless names and parameters, and come as `key=value` as well.
     """
-    if "://" not in url:
+    scheme, separator, rest = url.partition("://")
+    before, at, _ = rest.partition("?")[0].rpartition("@")
+    if at and "/" in before:
+        # A password with a slash in it, written as it is: where it begins, nobody can say.
+        return f"{scheme}{separator}***{at}***"
+    if not separator:
+        if "@" in url:
+            return "***"  # meant as a URL, and none
         return re.sub(r"(?i)(\w*password\s*=\s*)('(?:[^'\\]|\\.)*'|\S*)", r"\1***", url)
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")

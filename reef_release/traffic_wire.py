@@ -156,6 +156,7 @@ class TurnView(_View, frozen=True, kw_only=True):
     judging_failures: int
     refused: str | None
     batch_id: str | None
+    erased: bool = False
 
 
 class SessionSummary(_View, frozen=True, kw_only=True):
@@ -188,7 +189,8 @@ class HourView(_View, frozen=True, kw_only=True):
 
     `calls` is the sum of `failed`, `pending`, `main`, `side`, `retries` and `regenerations`, and
     `main` of `bound` and `unbound`; `failed` of `errors`. `untrainable` counts replies that can
-    never train, by the reason, and `refused` judged turns that gave no sample.
+    never train, by the reason, `refused` judged turns that gave no sample, and `erased` the calls
+    whose bodies are erased.
     """
 
     hour: str
@@ -205,6 +207,7 @@ class HourView(_View, frozen=True, kw_only=True):
     truncated: int = 0
     untrainable: dict[str, int] = {}
     reported: int = 0
+    erased: int = 0
     judged: int = 0
     neutral: int = 0
     judging_failed: int = 0

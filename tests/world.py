@@ -113,6 +113,8 @@ def facts(state: State) -> dict[str, Any]:
             "checkpoints": state.checkpoints,
             "scenarios": state.scenarios,
             "current": state.current,
+            "erased": state.erased,
+            "kept": state.kept,
         }
     )
 

@@ -96,11 +96,16 @@ class Batching:
         return well
 
     def _over(self, scenario: Scenario) -> Iterator[ev.BatchReleased]:
-        """Lapsed claims, and batches that nobody has and whose release is served no more."""
+        """Batches with erased samples, lapsed claims, and what nobody has of a stale release."""
         traffic = scenario.traffic
         for batch_id in traffic.open_batches:
             batch = traffic.batches[batch_id]
-            if batch.claimed_at is not None:
+            if any(self._is_erased(scenario, each.turn_id) for each in batch.formed.samples):
+                # Whoever trains on it has no right to any more, and finds its lease gone.
+                yield ev.BatchReleased(
+                    batch_id=batch_id, lease_id=batch.lease_id, reason="body-missing"
+                )
+            elif batch.claimed_at is not None:
                 until = datetime.fromisoformat(batch.claimed_at) + timedelta(seconds=batch.lease_s)
                 if self._clock() > until + _GRACE:
                     yield ev.BatchReleased(
@@ -158,6 +163,8 @@ class Batching:
     def _refusal(
         self, scenario: Scenario, turn_id: str, judged: Judged, target: Turn, taken: set[str]
     ) -> str | None:
+        if self._is_erased(scenario, turn_id):
+            return "erased"
         if scenario.traffic.turns[turn_id].quarantined:
             return "quarantined"
         if judged.by_suspended:
@@ -175,6 +182,17 @@ class Batching:
         lost = scenario.traffic.turns[turn_id].lost_lines
         base = scenario.pointers[channel][-1].release_id
         return "came-to-nothing" if lost.get(base, 0) >= self._settings.sample_max_lines else None
+
+    def _is_erased(self, scenario: Scenario, turn_id: str) -> bool:
+        """Whether anything that the sample of a judged turn is made of is erased."""
+        erased = self._live.state.erased
+        turns = scenario.traffic.turns
+        turn = turns[turn_id]
+        if not erased or turn.judged is None:
+            return False
+        target = turns.get(turn.judged.target or "", turn)
+        gone = target.erased or turn.next_erased
+        return gone or any(hint in erased for hint in turn.judged.hints)
 
     async def _body_refusal(self, scenario: Scenario, turn_id: str, target: Turn) -> str | None:
         key = (scenario.name, turn_id, len(scenario.policies))

@@ -35,6 +35,7 @@ _CONFLICTS = frozenset(
         "candidate-waits",
         "claimed",
         "correlated",
+        "erased",
         "gate-closed",
         "gate-decided",
         "gate-open",

@@ -151,6 +151,8 @@ class Correlating:
         return len(traffic.order)
 
     async def _body(self, turn: Turn) -> bytes | None:
+        if turn.erased:
+            return None
         try:
             return await self._blobs.read_body(turn.body, BODY_LIMIT_BYTES)
         except UNREADABLE as error:

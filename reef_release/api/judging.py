@@ -158,7 +158,10 @@ async def post_judgment(
         judged = await _judgment(service, scenario, turn, request, judge)
         try:
             appended, event_id = await service.commands.append(actor, scenario.name, judged)
-        except Conflict:
+        except (Conflict, NotFound, Refused):
+            if turn.judged is None or turn.judged.votes != judged.votes:
+                for digest in (judged.votes, *judged.hints):
+                    await service.blobs.erase(digest)  # no event names it: nobody could erase it
             if turn.judged is None:
                 raise
             return await _judged_before(service, turn, request, judge)

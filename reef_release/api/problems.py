@@ -22,6 +22,7 @@ from reef_release.errors import BadRequest, ReefError, Unauthorized, Unavailable
 __all__ = [
     "CLAIM_ANSWERS",
     "FORWARD_PROBLEMS",
+    "GONE",
     "PROBLEM_PREFIX",
     "PUBLIC",
     "READ_PROBLEMS",
@@ -96,6 +97,9 @@ WRITE_PROBLEMS = _described(400, 401, 403, 404, 408, 409, 413, 422, 503)
 
 SUBMIT_PROBLEMS = WRITE_PROBLEMS | _described(429)
 """What the route for candidates may answer."""
+
+GONE = _described(410)
+"""What a route for blobs answers of an erased one, besides."""
 
 FORWARD_PROBLEMS = _described(400, 401, 403, 404, 408, 413, 502, 503, 504)
 """What a route that forwards may answer, besides the upstream's own errors."""

@@ -139,8 +139,8 @@ async def append(
         if isinstance(conflict, IdConflict):
             await service.live.wait_for(conflict.extra["position"])
         known = scenario.traffic.turns.get(interaction_id)
-        if known is None or known.body != prepared.event.body:
-            await service.blobs.erase(prepared.event.body)  # nothing names it
+        if known is None or known.erased or known.body != prepared.event.body:
+            await service.blobs.erase(prepared.event.body)  # nothing needs it
         if known is None:
             raise
         return await _receipt_again(service, scenario, known, prepared.request, prepared.body)

@@ -9,7 +9,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.canonical import decimalise
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.records import Turn
-from reef_release.errors import BadRequest, Conflict, NotFound, Unavailable
+from reef_release.errors import BadRequest, Conflict, NotFound, Refused, Unavailable
 from reef_release.tokens import Principal
 from reef_release.traffic_wire import ReportRequest
 
@@ -56,10 +56,15 @@ async def receive_report(
     if new and feedback is not None:
         await service.log.check()
         digest = await service.blobs.put_body(feedback)
-    positions = []
+    positions: list[int] = []
     for scenario, turn in new:
         event = ev.ReportReceived(turn_id=turn.turn_id, score=score, feedback=digest)
-        appended, _ = await service.commands.append(principal.name, scenario.name, event)
+        try:
+            appended, _ = await service.commands.append(principal.name, scenario.name, event)
+        except (Conflict, NotFound, Refused):
+            if digest is not None and not positions:
+                await service.blobs.erase(digest)  # no event names it, so nobody could erase it
+            raise
         positions.append(appended.position)
     return positions
 

@@ -15,6 +15,7 @@ from reef_release.api.batching import Batching
 from reef_release.api.commands import Commands
 from reef_release.api.correlating import Correlating
 from reef_release.api.documents import Documents
+from reef_release.api.erasing import Erasing
 from reef_release.api.expiry import ExpiryWarnings
 from reef_release.api.gate_claims import GateClaims
 from reef_release.api.heads import SignedHeads
@@ -29,6 +30,7 @@ from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.domain.state import Scenario, State
 from reef_release.errors import NotFound, SettingsError
 from reef_release.log import EventLog
+from reef_release.projections.erased import ErasedBodies
 from reef_release.projections.live import LiveState
 from reef_release.projections.replay import ReplayChecks
 from reef_release.projections.signal import SignalHealth
@@ -51,6 +53,7 @@ class Service:
     commands: Commands
     processes: Processes
     correlating: Correlating
+    erasing: Erasing
     signal: SignalHealth
     documents: Documents
     leases: Leases
@@ -98,7 +101,10 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     log_key = load_key(settings.log_key or _key_path(settings, Role.LOG), Role.LOG)
     pointer_key = load_key(settings.pointer_key or _key_path(settings, Role.POINTER), Role.POINTER)
     tokens = Tokens(load_secret(settings.keys_dir / TOKEN_SECRET))
-    blobs = DirectoryBlobStore(settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes)
+    erased = ErasedBodies()
+    blobs = DirectoryBlobStore(
+        settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes, erased=erased.error
+    )
     signal = SignalHealth()
     async with (
         Spool.open(settings.spool_dir) as spool,
@@ -108,7 +114,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         LiveState.follow(
             log,
             ReplayChecks(anchor, blobs),
-            [signal],
+            [signal, erased],
             accept_missing_blobs=settings.accept_missing_blobs,
         ) as live,
     ):
@@ -129,11 +135,21 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         expiry = ExpiryWarnings(
             live, lifetime_s=settings.document_lifetime_s, bound_s=settings.document_warning_s
         )
+        erasing = Erasing(
+            live=live,
+            commands=commands,
+            blobs=blobs,
+            spool=spool,
+            erased=erased,
+            settings=settings,
+        )
         await processes.establish_trust(anchor)
+        await erasing.settle()
         work = [
             asyncio.create_task(processes.run(), name="processes"),
             asyncio.create_task(correlating.run(), name="correlation"),
             asyncio.create_task(batching.run(), name="batching"),
+            asyncio.create_task(erasing.run(), name="erasing"),
             asyncio.create_task(expiry.run(), name="expiry"),
         ]
         try:
@@ -145,6 +161,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 commands=commands,
                 processes=processes,
                 correlating=correlating,
+                erasing=erasing,
                 signal=signal,
                 documents=Documents(live, pointer_key, settings.document_lifetime_s),
                 leases=Leases(settings.lease_s),

@@ -19,6 +19,7 @@ _PLAIN = (
     "regenerations",
     "truncated",
     "reported",
+    "erased",
     "judged",
     "neutral",
     "judging_failed",

@@ -27,7 +27,7 @@ from reef_release.artifacts.blob_files import (
     write_all,
 )
 from reef_release.artifacts.blobs import SALT_BYTES, check_digest, salted, unsalted
-from reef_release.artifacts.errors import BlobTooLarge, DiskFull
+from reef_release.artifacts.errors import BlobErased, BlobTooLarge, DiskFull
 from reef_release.errors import BadRequest
 
 __all__ = ["BlobDirectory", "BlobWriter"]
@@ -45,7 +45,8 @@ class BlobDirectory:
     """Blocking blob operations on *root*, which is created when it is missing.
 
     *max_blob_bytes* is the quota of one blob; *min_free_bytes* of disk are never taken, so
-    that the log beside it can still be written.
+    that the log beside it can still be written. *erased* says of a digest why it is gone for good:
+    such a blob cannot be read any more, also while its file is still there, nor be stored.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class BlobDirectory:
         min_free_bytes: int = 256 * 1024**2,
         random_bytes: Callable[[int], bytes] = os.urandom,
         free_bytes: Callable[[Path], int] = free_bytes,
+        erased: Callable[[str], BlobErased | None] = lambda _digest: None,
     ) -> None:
         self.root = root
         self.max_blob_bytes = max_blob_bytes
         self._min_free_bytes = min_free_bytes
         self._random_bytes = random_bytes
         self._free_bytes = free_bytes
+        self._erased = erased
         self._incoming = root / "incoming"
         self._partial = root / "partial"
         for directory in (root / "blobs", self._incoming, self._partial):
@@ -71,14 +74,21 @@ class BlobDirectory:
         check_digest(digest)
         return self.root / "blobs" / digest[:2] / digest[2:]
 
+    def refuse_erased(self, digest: str) -> None:
+        """Raises `BlobErased` if the blob is gone for good."""
+        error = self._erased(digest)
+        if error is not None:
+            raise error
+
     # Reading
 
     def exists_sync(self, digest: str) -> bool:
         """Whether the blob is there."""
-        return self._path(digest).is_file()
+        return self._path(digest).is_file() and self._erased(digest) is None
 
     def size_sync(self, digest: str) -> int:
         """Length in bytes. Raises `BlobMissing`."""
+        self.refuse_erased(digest)
         try:
             return self._path(digest).stat(follow_symlinks=False).st_size
         except FileNotFoundError:
@@ -88,6 +98,7 @@ class BlobDirectory:
         self, digest: str, start: int = 0, stop: int | None = None
     ) -> Generator[bytes, None, None]:
         """Bytes [start, stop) in pieces of at most 1 MiB; see `BlobReader`."""
+        self.refuse_erased(digest)
         with contextlib.ExitStack() as stack:
             try:
                 descriptor = os.open(self._path(digest), _READ_FLAGS)
@@ -145,8 +156,10 @@ class BlobDirectory:
         return digest
 
     def erase_sync(self, digest: str) -> bool:
-        """Remove a blob for good, synced; False when there was none."""
+        """Remove a blob and whatever came of it so far, synced; False when there was none."""
         path = self._path(digest)
+        for partial in self._partial.glob(f"{digest}.*"):
+            partial.unlink(missing_ok=True)
         try:
             path.unlink()
         except FileNotFoundError:
@@ -166,7 +179,11 @@ class BlobDirectory:
         return removed
 
     def check_room(self, digest: str, total_bytes: int, more_bytes: int) -> None:
-        """Raise `BlobTooLarge` or `DiskFull` unless *more_bytes* of *total_bytes* may come."""
+        """Raise `BlobTooLarge` or `DiskFull` unless *more_bytes* of *total_bytes* may come.
+
+        Raises `BlobErased` when none of it may.
+        """
+        self.refuse_erased(digest)
         if total_bytes > self.max_blob_bytes:
             raise BlobTooLarge(
                 f"The blob {digest} would have {total_bytes} bytes or more; "
@@ -183,6 +200,11 @@ class BlobDirectory:
 
     def publish(self, descriptor: int, written: Path, digest: str) -> None:
         """Make the complete, verified file *written* visible as the blob *digest*."""
+        try:
+            self.refuse_erased(digest)
+        except BlobErased:
+            written.unlink(missing_ok=True)
+            raise
         path = self._path(digest)
         os.fchmod(descriptor, _READ_ONLY)
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
 """What can go wrong with a blob; all are `ReefError`s of the project's one tree.
 
 `BlobMissing`, `OffsetConflict`, `DigestMismatch` and `BlobTooLarge` are the caller's to mend;
-`BlobCorrupt` and `DiskFull` are the operator's.
+`BlobErased` is for good; `BlobCorrupt` and `DiskFull` are the operator's.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from reef_release.errors import (
 
 __all__ = [
     "BlobCorrupt",
+    "BlobErased",
     "BlobMissing",
     "BlobTooLarge",
     "DigestMismatch",
@@ -29,6 +30,15 @@ class BlobMissing(NotFound):
     """No blob of that digest is stored."""
 
     problem, title = "blob-missing", "No such blob"
+
+
+class BlobErased(BlobMissing):
+    """The blob was erased for good, as the log says; nobody can store it again.
+
+    `position`, `event_id`, `erased_at` and `reason` in `extra` are those of the event.
+    """
+
+    problem, title, status = "blob-erased", "The body was erased", 410
 
 
 class BlobCorrupt(ReefError):

@@ -23,11 +23,12 @@ def replay(
     anchor: str,
     *,
     earlier: Sequence[str] = (),
+    kept: Sequence[Path] = (),
     scorer: Scorer | None = None,
     weights: Path | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> ReplayReport:
-    """Replay the export in *folder*; see `verify` for *anchor* and *earlier*.
+    """Replay the export in *folder*; see `verify` for *anchor*, *earlier*, *kept*.
 
     With *scorer* the replies are run through the weights, which are taken from
     `weights/<release id>/` or from the export itself; *tolerance* is in nats. Raises `NotFound`
@@ -36,7 +37,7 @@ def replay(
     walk, head, files = audited(folder, anchor, earlier, fold=True)
     compared = None if scorer is None else check_weights(walk, scorer, weights, tolerance)
     return ReplayReport(
-        **verify_fields(walk, head, files),
+        **verify_fields(walk, head, files, kept),
         replayed_count=walk.folded,
         violation_count=len(walk.state.violations),
         gates=[each for scenario in _scenarios(walk.state) for each in _gates(scenario)],

@@ -13,6 +13,8 @@ from reef_release.domain.reasons import Reason
 from reef_release.errors import ReefError
 
 __all__ = [
+    "ErasedBody",
+    "ErasuresReport",
     "GateSummary",
     "Head",
     "PointerEvent",
@@ -79,6 +81,30 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     root: str
 
 
+class ErasedBody(msgspec.Struct, frozen=True, kw_only=True):
+    """One erased body; `present_in` names the files, of those looked at, that still hold it."""
+
+    digest: str
+    kind: str
+    scenario: str
+    turn_id: str
+    reason: str
+    actor: str
+    position: int
+    recorded_at: str
+    present_in: list[str] = []
+
+
+class ErasuresReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All erasures of an export, counted by reason; listed are those still present, and the first
+    of the others, 1,000 together."""
+
+    count: int = 0
+    reasons: dict[str, int] = {}
+    present: int = 0
+    bodies: list[ErasedBody] = []
+
+
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What `verify` found.
 
@@ -96,6 +122,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     blob_bytes: int
     problems: list[Problem]
     problems_left_out: int
+    erasures: ErasuresReport = ErasuresReport()
 
     @property
     def good(self) -> bool:

@@ -19,15 +19,18 @@ from reef_release.audit.walk import Walk
 __all__ = ["audited", "verify", "verify_fields"]
 
 
-def verify(folder: Path, anchor: str, *, earlier: Sequence[str] = ()) -> VerifyReport:
+def verify(
+    folder: Path, anchor: str, *, earlier: Sequence[str] = (), kept: Sequence[Path] = ()
+) -> VerifyReport:
     """Verify the export in *folder* against the trust root version 1 in *anchor* (its text).
 
     *earlier* are signed notes of the log that the auditor kept: the export must continue each
     of them. Only they show that a log was rewritten from the start by somebody who also has
-    its key. Raises `NotFound` if *folder* is no folder.
+    its key. *kept* are other folders (older exports, backups) in which erased bodies are looked
+    for. Raises `NotFound` if *folder* is no folder.
     """
     walk, head, files = audited(folder, anchor, earlier, fold=False)
-    return VerifyReport(**verify_fields(walk, head, files))
+    return VerifyReport(**verify_fields(walk, head, files, kept))
 
 
 def audited(
@@ -48,8 +51,11 @@ def audited(
     return walk, head, files
 
 
-def verify_fields(walk: Walk, head: Head | None, files: tuple[int, int]) -> dict[str, Any]:
+def verify_fields(
+    walk: Walk, head: Head | None, files: tuple[int, int], kept: Sequence[Path]
+) -> dict[str, Any]:
     """The fields of a `VerifyReport`."""
+    erasures = walk.erasures.report(walk.folder.path, kept, walk.valid_erasures, walk.problems)
     return {
         "folder": str(walk.folder.path),
         "event_count": walk.count,
@@ -61,6 +67,7 @@ def verify_fields(walk: Walk, head: Head | None, files: tuple[int, int]) -> dict
         "blob_bytes": files[1],
         "problems": walk.problems.found,
         "problems_left_out": walk.problems.left_out,
+        "erasures": erasures,
     }
 
 

@@ -7,6 +7,9 @@ an event that breaks the log's form the fold stops where it is, and the pass goe
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from reef_release.audit.erasures import Erasures
 from reef_release.audit.folder import ExportFolder, Line
 from reef_release.audit.layout import CHECKPOINT, Manifest
 from reef_release.audit.references import References
@@ -42,6 +45,7 @@ class Walk:
         self.problems = problems
         self.checks = ReplayChecks(anchor, folder.blobs)
         self.structure = Structure(problems)
+        self.erasures = Erasures()
         self.count = 0
         self.folded = 0
         self.roots: dict[int, str] = {}
@@ -57,6 +61,11 @@ class Walk:
         """What the events so far say; of trust alone when nothing is folded."""
         return self._fold.state
 
+    @property
+    def valid_erasures(self) -> Collection[str] | None:
+        """The digests of erasures that the rules allow; None when not all events were folded."""
+        return self.state.erased.keys() if self._folding else None
+
     def run(self) -> None:
         """Read everything once."""
         for line in self.folder.lines(self.problems):
@@ -69,6 +78,7 @@ class Walk:
                 self.state.tree.append(leaf_hash(line.body))
             if event is not None:
                 self._need(line, event)
+                self.erasures.follow(event)
             self.count += 1
         self.structure.finish()
 
@@ -139,6 +149,7 @@ class Walk:
                 self.trial_positions.setdefault(body, line.number)
         for reference in self._references.of(event.envelope.scenario, event.data):
             digest = reference.digest
+            self.erasures.kept.add(digest)
             if digest not in self._absent and not self.folder.blobs.exists_sync(digest):
                 self._absent.add(digest)
                 message = f"The blob is missing: {reference.what} of this {event.data.TYPE}."

@@ -10,10 +10,12 @@ import typer
 from reef_release import __version__
 from reef_release.cli import (
     audit,
+    backup,
     candidates,
     demo,
     development,
     drill,
+    erase,
     gate,
     judge,
     keys,
@@ -41,7 +43,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for module in (demo, drill, service, signer, status, operate):
+for module in (demo, drill, service, signer, status, operate, erase, backup):
     module.register(app)
 development.register(candidates.scenario)
 app.add_typer(audit.app, name="audit")

@@ -11,7 +11,7 @@ import typer
 from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
 from reef_release.audit.replay import replay
-from reef_release.audit.report import Problem, ReplayReport, VerifyReport
+from reef_release.audit.report import ErasuresReport, Problem, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import console, emit, print_table
@@ -20,14 +20,22 @@ from reef_release.errors import SettingsError
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
 
-__all__ = ["app", "replay_with_weights"]
+__all__ = ["app", "read_anchor", "replay_with_weights"]
 
 app = typer.Typer(help="Export the log; verify and replay an export offline.", no_args_is_help=True)
+
+_SHOWN_ERASURES = 20
 
 _Folder = Annotated[Path, typer.Argument(help="The folder of the export.")]
 _Root = Annotated[
     Path | None,
     typer.Option("--root", help="Trust root version 1, from outside; default HOME/keys."),
+]
+_Kept = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--kept", help="Another folder (older export, backup) to look for erased bodies in."
+    ),
 ]
 _Earlier = Annotated[
     list[Path] | None,
@@ -56,15 +64,17 @@ def verify_command(
     folder: _Folder,
     root: _Root = None,
     earlier: _Earlier = None,
+    kept: _Kept = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
-    report = verify(folder, _anchor(root, home), earlier=_texts(earlier))
+    report = verify(folder, read_anchor(root, home), earlier=_texts(earlier), kept=kept or ())
     if as_json:
         emit(report, as_json=True)
     else:
         _print_problems(report.problems)
+        _print_erasures(report.erasures)
         if report.good:
             console.print(
                 f"Good: {report.event_count} events, root and signatures agree.\n{_until(report)}",
@@ -80,6 +90,7 @@ def replay_command(
     folder: _Folder,
     root: _Root = None,
     earlier: _Earlier = None,
+    kept: _Kept = None,
     weights: Annotated[
         Path | None,
         typer.Option(
@@ -91,11 +102,13 @@ def replay_command(
     as_json: AsJson = False,
 ) -> None:
     """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
-    anchor = _anchor(root, home)
+    anchor = read_anchor(root, home)
     if weights is None:
-        report = replay(folder, anchor, earlier=_texts(earlier))
+        report = replay(folder, anchor, earlier=_texts(earlier), kept=kept or ())
     else:
-        report = replay_with_weights(folder, anchor, weights, earlier=_texts(earlier))
+        report = replay_with_weights(
+            folder, anchor, weights, earlier=_texts(earlier), kept=kept or ()
+        )
     if as_json:
         emit(report, as_json=True)
     else:
@@ -105,14 +118,20 @@ def replay_command(
 
 
 def replay_with_weights(
-    folder: Path, anchor: str, weights: Path | None, *, earlier: Sequence[str] = ()
+    folder: Path,
+    anchor: str,
+    weights: Path | None,
+    *,
+    earlier: Sequence[str] = (),
+    kept: Sequence[Path] = (),
 ) -> ReplayReport:
     """Replay and run the recorded tokens through the weights as well."""
     with scoring_program() as scorer:
-        return replay(folder, anchor, earlier=earlier, scorer=scorer, weights=weights)
+        return replay(folder, anchor, earlier=earlier, kept=kept, scorer=scorer, weights=weights)
 
 
-def _anchor(root: Path | None, home: Path | None) -> str:
+def read_anchor(root: Path | None, home: Path | None) -> str:
+    """The trust root version 1, from *root* or from the key directory. Raises `SettingsError`."""
     path = root or load_settings(home=home).keys_dir / ROOT_NAME
     try:
         return path.read_text("utf-8")
@@ -151,6 +170,7 @@ def _print(report: ReplayReport) -> None:
         ],
     )
     _print_problems(report.problems)
+    _print_erasures(report.erasures)
     if report.weights is not None:
         found = report.weights
         console.print(
@@ -165,6 +185,21 @@ def _print(report: ReplayReport) -> None:
             markup=False,
             soft_wrap=True,
         )
+
+
+def _print_erasures(erasures: ErasuresReport) -> None:
+    if not erasures.count:
+        return
+    reasons = ", ".join(f"{reason!r} {count}" for reason, count in erasures.reasons.items())
+    lines = [f"Erased: {erasures.count} bodies ({reasons}); the events that name them stand."]
+    for body in erasures.bodies:
+        where = "; ".join(body.present_in)
+        present = f"STILL PRESENT: {where}" if where else "gone from what was looked at"
+        lines.append(f"  {body.digest} {body.kind} at {body.position}: {present}")
+    hidden = len(lines) - 1 - _SHOWN_ERASURES
+    if hidden > 0 and not any(body.present_in for body in erasures.bodies[_SHOWN_ERASURES:]):
+        lines = [*lines[: _SHOWN_ERASURES + 1], f"  and {hidden} more, all gone (see --json)"]
+    console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 def _until(report: VerifyReport) -> str:

@@ -79,6 +79,7 @@ def _show_replies(total: HourView) -> None:
     rows = [
         ("cut short", total.truncated, "The reply ended at its length limit."),
         ("reported on", total.reported, "A client sent a report on the reply."),
+        ("erased", total.erased, "What was said is erased, and the events about it stay."),
         ("judged", total.judged, "The reaction to the reply was judged."),
         ("  of these neutral", total.neutral, "Neither accepted nor rejected, and no hint."),
         ("judging failed", total.judging_failed, "Attempts of a judge that said nothing."),

@@ -25,6 +25,7 @@ from reef_release.artifacts.errors import DigestMismatch
 from reef_release.client import blobs
 from reef_release.client.errors import BadAnswer, decoded
 from reef_release.client.paths import JSON, VIEW_BYTES, path_of, scenario_path
+from reef_release.client.privacy import Privacy
 from reef_release.client.training import Training
 from reef_release.client.transport import Answer, Retry, Transport
 from reef_release.client.watch import Watching
@@ -76,6 +77,8 @@ class ReefClient:
         )
         self.training = Training(self._http)
         """The routes of a trainer."""
+        self.privacy = Privacy(self._http)
+        """The routes of whoever erases what people wrote."""
         self.watching = Watching(self._http)
         """The routes of whoever watches what is served."""
 

@@ -84,10 +84,13 @@ class Transport:
         try:
             url = httpx.URL(base_url)
         except httpx.InvalidURL as error:
-            raise SettingsError(f"{base_url!r} is no URL: {error}.") from error
+            raise SettingsError(
+                "The address of the service is no URL.",  # which it is may be a secret
+                next_step="Give one such as http://127.0.0.1:8470.",
+            ) from error
         if url.scheme not in ("http", "https") or not url.host:
             raise SettingsError(
-                f"{base_url!r} is not the URL of a service.",
+                f"{str(_public(url))!r} is not the URL of a service.",
                 next_step="Give one such as http://127.0.0.1:8470.",
             )
         self._http = httpx.Client(
@@ -194,11 +197,16 @@ class Transport:
 
     def _unanswered(self, method: str, path: str, error: Exception, *, unsent: bool) -> Unavailable:
         return Unavailable(
-            f"{method} {path} got no answer from {self._http.base_url}: "
+            f"{method} {path} got no answer from {_public(self._http.base_url)}: "
             f"{str(error) or type(error).__name__}.",
             next_step="Check that the service runs at this URL, then repeat.",
             unsent=unsent,
         )
+
+
+def _public(url: httpx.URL) -> httpx.URL:
+    """The URL without a name and a password."""
+    return url.copy_with(username=None, password=None) if url.userinfo else url
 
 
 def read_limited(response: httpx.Response, limit_bytes: int, deadline: float) -> bytes:

@@ -16,6 +16,7 @@ from reef_release.domain.events import Envelope, EventData
 from reef_release.domain.gate import Gate, gate_tasks
 from reef_release.domain.gate_claims import CLAIM_EFFECTS, sign_of_life
 from reef_release.domain.gating.rules import measures
+from reef_release.domain.privacy import PRIVACY_EFFECTS
 from reef_release.domain.state import (
     Candidate,
     Checkpoint,
@@ -328,6 +329,7 @@ EFFECTS: dict[type[EventData], Callable[[State, Checks, Envelope, Any], None]] =
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
     **CLAIM_EFFECTS,
+    **PRIVACY_EFFECTS,
     **WATCH_EFFECTS,
     **TRAFFIC_EFFECTS,
 }

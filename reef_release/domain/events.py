@@ -22,6 +22,7 @@ from reef_release.domain.operation_events import (
     WatchFallen,
     WatchTrial,
 )
+from reef_release.domain.privacy_events import PRIVACY_EVENTS, BodyErased
 from reef_release.domain.release_events import (
     RELEASE_EVENTS,
     CandidateAdmitted,
@@ -97,6 +98,7 @@ __all__ = [
     "BatchReleased",
     "BatchRestored",
     "BatchSample",
+    "BodyErased",
     "CandidateAdmitted",
     "CandidateRefused",
     "CandidateRevoked",
@@ -168,6 +170,7 @@ EVENT_TYPES: Mapping[str, type[EventData]] = {
     for kind in (
         *RELEASE_EVENTS,
         *OPERATION_EVENTS,
+        *PRIVACY_EVENTS,
         *TRAFFIC_EVENTS,
         *BATCH_EVENTS,
         *TRAINING_EVENTS,

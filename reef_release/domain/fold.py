@@ -17,6 +17,7 @@ from reef_release.domain.checks import Checks
 from reef_release.domain.effects import EFFECTS
 from reef_release.domain.events import Envelope, Event, EventData, VerdictRecord
 from reef_release.domain.merkle import leaf_hash
+from reef_release.domain.privacy import erased_ground, kept_by
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import State, Violation
 from reef_release.domain.suite import Suite
@@ -61,6 +62,7 @@ class Fold:
             )
         elif data is not None:
             EFFECTS[type(data)](state, self._checks, envelope, data)
+            state.kept.update(kept_by(state.scenarios.get(envelope.scenario), data))
         state.tree.append(leaf_hash(body))
         state.position = envelope.position
         state.recorded_at = envelope.recorded_at
@@ -83,6 +85,9 @@ class Fold:
             if found is None:
                 return [Reason(code="unknown-scenario", message=f"no scenario {scenario!r}")]
             in_scope = found
+        gone = erased_ground(self.state, self.state.scenarios.get(scenario), data)
+        if gone:
+            return gone
         try:
             return validate(self.state, self._checks, scenario, in_scope, data)
         except ReefError as error:

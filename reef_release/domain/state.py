@@ -16,6 +16,7 @@ from reef_release.domain.gate_claims import GateClaim
 from reef_release.domain.gating.budget import BudgetShare, Ledger
 from reef_release.domain.merkle import MerkleTree
 from reef_release.domain.policy import Policy
+from reef_release.domain.privacy_events import BodyKind
 from reef_release.domain.reasons import Reason
 from reef_release.domain.traffic.records import Traffic
 from reef_release.domain.watch import Watch
@@ -25,6 +26,7 @@ __all__ = [
     "Checkpoint",
     "Current",
     "Draw",
+    "Erasure",
     "Key",
     "Loaded",
     "Pointer",
@@ -209,6 +211,21 @@ class Scenario:
         yield from {entry.submitted.channel: None for entry in self.candidates.values()}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasure:
+    """That a blob was erased: what it was, whose, why, and by which event."""
+
+    digest: str
+    kind: BodyKind
+    scenario: str
+    turn_id: str
+    reason: str
+    actor: str
+    position: int
+    recorded_at: str
+    event_id: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Violation:
     """An event of the log that broke a rule and therefore has no effect."""
@@ -233,6 +250,10 @@ class State:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     scenarios: dict[str, Scenario] = field(default_factory=dict)
     current: dict[tuple[str, str], Current] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    """The digests of all blobs that promotions follow from."""
+    erased: dict[str, Erasure] = field(default_factory=dict)
+    """The erased bodies by digest."""
     violations: list[Violation] = field(default_factory=list)
 
     def active_keys(self, role: str) -> list[KeyRef]:

@@ -18,6 +18,7 @@ from reef_release.domain.gate_claims import CLAIM_VALIDATORS
 from reef_release.domain.gate_rules import GATE_VALIDATORS
 from reef_release.domain.gating.admission import spent_reasons
 from reef_release.domain.gating.rules import protected_tasks
+from reef_release.domain.privacy import PRIVACY_VALIDATORS
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.rule import promotion_reasons, rollback_reasons
@@ -52,6 +53,8 @@ def stream_of(data: EventData) -> str:
             return f"claim/{data.gate_id}"
         case ev.WatchTrial() | ev.WatchFallen():
             return f"watch/{data.pointer_position}"
+        case ev.BodyErased():
+            return f"privacy/{data.digest}"
         case ev.NodeLoaded() | ev.NodeRefused():
             return f"node/{data.node_id}"
         case _:
@@ -129,6 +132,8 @@ def _policy_reasons(
         return [_no("other-scenario", f"the policy was signed for scenario {policy.name!r}")]
     if last is not None and policy.version <= last.policy.version:
         return [_no("old-policy", f"version {last.policy.version} is in force; sign a later one")]
+    if policy.suite in state.erased:
+        return [_no("erased", "the suite was erased as a body of a conversation", policy.suite)]
     suite = checks.suite(policy.suite)
     tasks, needed = len(suite.tasks), policy.slot_count()
     if tasks < needed:
@@ -245,6 +250,7 @@ VALIDATORS: dict[type[EventData], Callable[..., list[Reason]]] = {
     ev.NodeLoaded: _node_report,
     ev.NodeRefused: _node_report,
     **CLAIM_VALIDATORS,
+    **PRIVACY_VALIDATORS,
     **WATCH_VALIDATORS,
     **TRAFFIC_VALIDATORS,
 }

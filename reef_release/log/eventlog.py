@@ -25,7 +25,7 @@ from reef_release.log.statements import load_statements
 
 __all__ = ["SCHEMA_REVISION", "EventLog"]
 
-SCHEMA_REVISION = "0006"
+SCHEMA_REVISION = "0007"
 """The oldest schema that this code works with; revisions sort as text."""
 
 _QUERIES = Path(__file__).with_name("sql") / "queries.sql"
@@ -147,10 +147,17 @@ async def _open_pool(dsn: str) -> asyncpg.Pool:
             f"The database cannot be reached: {error}.",
             next_step="Check REEF_DATABASE_URL, and that PostgreSQL runs.",
         ) from error
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+    except asyncpg.PostgresError as error:
         raise SettingsError(
             f"The database does not let this service in: {error}.",
             next_step="Check REEF_DATABASE_URL.",
+        ) from error
+    except (asyncpg.InterfaceError, ValueError) as error:
+        # What it says may quote a piece of the password.
+        raise SettingsError(
+            "The database's URL cannot be read.",
+            next_step="Write REEF_DATABASE_URL as postgresql://user:password@host:port/database, "
+            "with what is special in the password percent-encoded.",
         ) from error
 
 

@@ -80,9 +80,11 @@ async def connect(dsn: str) -> AsyncIterator[AsyncConnection]:
         # it compares; for a user named reef that would be the log's own.
         raw = await asyncpg.connect(dsn, timeout=10, server_settings={"search_path": "public"})
     except (ValueError, OverflowError) as error:
+        # What it says may quote a piece of the password.
         raise SettingsError(
-            f"The database's URL cannot be read: {error}.",
-            next_step="Write postgresql://user:password@host:port/database.",
+            "The database's URL cannot be read.",
+            next_step="Write postgresql://user:password@host:port/database, with what is special "
+            "in the password percent-encoded.",
         ) from error
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise LogUnavailable(

@@ -65,6 +65,9 @@ REASONS: Mapping[str, str] = {
     "samples": "a batch has a list of samples",
     "not-started": "no training of the batch began under this lease in this line",
     "not-trained": "no training of the batch was completed under this lease",
+    "digest": "a blob is named by 64 lowercase hex digits",
+    "erased": "the body was erased before",
+    "other-body": "the turn names no such body",
     "failure": "a failure has a reason of those known, and at most 2,000 characters of detail",
 }
 """Every code that `append_events` refuses with, in words."""

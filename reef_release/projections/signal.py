@@ -27,7 +27,8 @@ class Counts(msgspec.Struct, kw_only=True):
     `errors` are the failed calls by what happened; `untrainable` the replies that can never train,
     as far as their recording tells, by the reason.
     `completed` counts turns that were trained on, also if that came to no release yet; `trained`
-    those of them that a promoted release was trained on; `skipped` those in trained batches that
+    those of them that a promoted release was trained on; `erased` the calls whose bodies are
+    erased; `skipped` those in trained batches that
     no step was made of.
     """
 
@@ -44,6 +45,7 @@ class Counts(msgspec.Struct, kw_only=True):
     truncated: int = 0
     untrainable: Counter[str] = msgspec.field(default_factory=Counter)
     reported: int = 0
+    erased: int = 0
     judged: int = 0
     neutral: int = 0
     judging_failed: int = 0
@@ -94,6 +96,9 @@ class SignalHealth:
                     _count_about(counts, data)
                 if isinstance(data, ev.SampleRefused) and data.reason in RESTORABLE:
                     self._restorable[scenario, data.turn_id] = data.reason
+            case ev.BodyErased(kind="call"):
+                for counts in self._of_turn(state, scenario, data.turn_id):
+                    counts.erased += 1
             case ev.BatchFormed():
                 self._batched(state, scenario, data.batch_id, 1)
             case ev.BatchReleased() | ev.TrainingFailed():

@@ -94,6 +94,8 @@ class Answer(ASGIResponse):
         exchange = self._exchange
         headers = passed_headers(response)
         if chunk is None:
+            if not response.is_success:
+                body = bytearray(self._upstream.without_key(bytes(body)))
             headers["content-length"] = str(len(body))
             if response.is_success:
                 exchange.reply.take_answer(bytes(body))

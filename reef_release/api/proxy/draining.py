@@ -20,7 +20,9 @@ from reef_release.api.proxy.spool import Spool
 from reef_release.api.proxy.waiting import Waiting
 from reef_release.api.recording import Prepared, append, prepare
 from reef_release.api.service import Service
+from reef_release.artifacts.errors import BlobErased
 from reef_release.errors import Conflict, ReefError, Unavailable
+from reef_release.projections.erased import erased_error
 from reef_release.traffic_wire import InteractionRequest, Receipt
 
 __all__ = ["Note", "draining"]
@@ -135,6 +137,9 @@ class _Drainer:
             if entry.kind == "begun":
                 request = msgspec.structs.replace(request, error="service-stopped")
             scenario = self._service.scenario(note.scenario)
+            known = scenario.traffic.turns.get(request.interaction_id or "")
+            if known is not None and known.erased:
+                raise erased_error(self._service.state.erased[known.body])
             prepared = await prepare(
                 self._service, scenario, request, salt=note.salt, fault=note.token_fault
             )
@@ -152,6 +157,8 @@ class _Drainer:
         except _LATER as error:
             _log.warning("a call waits for the log", call=entry.call_id, why=_why(error))
             return False
+        except BlobErased:
+            return True  # it was in the log, and is erased since: nothing of it is kept here
         except (ReefError, msgspec.DecodeError) as error:
             if entry.kind == "begun" and isinstance(error, Conflict):
                 return True  # it did end, and only the line that said so is missing

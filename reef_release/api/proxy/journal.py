@@ -7,6 +7,8 @@ removed once every call that it tells of has ended and is in the log, the oldest
 does not end is written anew at the end when it keeps more than itself: so the journal is never
 much longer than twice what is under way and what waits.
 
+What is erased is overwritten in its place, as a line that tells of nothing.
+
 Everything here blocks. Only `sync` may run beside the other methods, in another thread.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -30,6 +32,7 @@ _SEGMENT_BYTES = 32 * 1024 * 1024
 _SUFFIX = ".calls"
 _MARKS: dict[Kind, bytes] = {"begun": b"B", "ended": b"E"}
 _KINDS = {mark: kind for kind, mark in _MARKS.items()}
+_SCRUBBED = b"X"
 _HEAD = len(b"00000000 B 00000000-0000-7000-8000-000000000000 ")
 
 
@@ -126,6 +129,25 @@ class Journal:
         if self._end(call_id):
             self._tidy()
 
+    def scrub(self, call_ids: Collection[str]) -> int:
+        """Overwrite what stands here of calls that are in the log; how many lines there were.
+
+        What is still to be appended stays. Raises `OSError`.
+        """
+        needed = set(self._begun).union(*(segment.waiting for segment in self._segments))
+        wanted = set(call_ids) - needed
+        scrubbed = 0
+        for segment in self._segments:
+            count = 0
+            for found in list(_lines(segment, is_last=True)):
+                if isinstance(found, Place) and found.call_id in wanted:
+                    _write_all(segment.descriptor, _blank(found), found.offset)
+                    count += 1
+            if count:
+                os.fdatasync(segment.descriptor)
+            scrubbed += count
+        return scrubbed
+
     def _tidy(self) -> None:
         self._remove_oldest()
         held = list(takewhile(lambda each: not each.waiting, self._segments[:-1]))
@@ -214,6 +236,13 @@ def _line(kind: Kind, call_id: str, content: bytes) -> bytes:
     return b"%08x %b\n" % (zlib.crc32(said), said)
 
 
+def _blank(place: Place) -> bytes:
+    """A line of the same length that says nothing."""
+    head = b"%b %b " % (_SCRUBBED, place.call_id.encode("ascii"))
+    said = head.ljust(place.size_bytes - len(b"00000000 \n"))
+    return b"%08x %b\n" % (zlib.crc32(said), said)
+
+
 def _lines(segment: Segment, *, is_last: bool) -> Iterator[Place | Damaged]:
     offset = 0
     with segment.path.open("rb") as file:
@@ -221,7 +250,9 @@ def _lines(segment: Segment, *, is_last: bool) -> Iterator[Place | Damaged]:
             if is_last and not line.endswith(b"\n"):
                 return  # the last write of a process that was killed in the middle of it
             said = line[9:-1]
-            if line.endswith(b"\n") and line[:9] == b"%08x " % zlib.crc32(said):
+            if said[:2] == _SCRUBBED + b" ":
+                pass  # also one that was not scrubbed to its end: nobody is to read what is left
+            elif line.endswith(b"\n") and line[:9] == b"%08x " % zlib.crc32(said):
                 mark, call_id, _ = said.split(b" ", 2)
                 kind = _KINDS[mark]
                 yield Place(call_id.decode("ascii"), kind, segment, offset, len(line))

@@ -1,13 +1,14 @@
 """Calls that the log will never take, kept where a person finds them.
 
 Each is one JSON file that says why; what it holds under `request` can be mended and recorded by
-hand, through `POST /reef/scenarios/{scenario}/interactions`. Nothing here is ever removed by
-the service.
+hand, through `POST /reef/scenarios/{scenario}/interactions`. Nothing here is removed by the service
+but what the log says is erased.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,14 @@ class SetAside:
             _log.critical("a damaged line is lost", line=name, why=str(error))
             return
         _log.error("a damaged line is set aside", line=name, directory=str(self.directory))
+
+    def erase(self, call_ids: Iterable[str]) -> None:
+        """Remove what is kept of calls that are erased. Raises `OSError`."""
+        for call_id in call_ids:
+            path = self.directory / f"{call_id}.json"
+            if path.exists():
+                path.unlink()
+                self.count -= 1
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
         path = self.directory / f"{name}.json"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -127,6 +127,17 @@ class Spool:
         async with self._settled:
             self._settled.notify_all()
         await self._on(self._writer, self._forget, entries)
+
+    async def scrub(self, call_ids: Collection[str]) -> None:
+        """Leave nothing here of calls that are erased. Raises `OSError`."""
+        if call_ids:
+            await self._on(self._writer, self._scrub, call_ids)
+
+    def _scrub(self, call_ids: Collection[str]) -> None:
+        for source in {entry.source for entry in self.waiting} | {self._own}:
+            if source is not None:
+                source.journal.scrub(call_ids)
+        self.set_aside.erase(call_ids)
 
     async def take_over(self) -> None:
         """Take the calls of processes that are gone; those that had not ended come last."""

@@ -45,6 +45,7 @@ class Upstream:
 
     def __init__(self, settings: Settings) -> None:
         self._url = settings.upstream_url
+        self._key = settings.upstream_key.encode()
         self.patience_s = settings.upstream_timeout_s
         """For so long an upstream may be silent, and a client take nothing."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "reef-release"}
@@ -62,6 +63,10 @@ class Upstream:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._client.aclose()
+
+    def without_key(self, answer: bytes) -> bytes:
+        """An error's body without the operator's key, which some servers quote in full."""
+        return answer.replace(self._key, b"***") if self._key else answer
 
     def check(self) -> None:
         """Raises `Unavailable` when there is none."""

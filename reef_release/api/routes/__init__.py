@@ -8,6 +8,7 @@ from reef_release.api.routes.blobs import BLOB_HANDLERS
 from reef_release.api.routes.candidates import CandidateController
 from reef_release.api.routes.chat import CHAT_HANDLERS
 from reef_release.api.routes.current import current_document
+from reef_release.api.routes.erasures import ERASURE_HANDLERS
 from reef_release.api.routes.gates import GateController, renew_lease
 from reef_release.api.routes.health import HEALTH_HANDLERS
 from reef_release.api.routes.interactions import INTERACTION_HANDLERS
@@ -25,6 +26,7 @@ __all__ = ["HANDLERS"]
 HANDLERS: list[ControllerRouterHandler] = [
     *BLOB_HANDLERS,
     *CHAT_HANDLERS,
+    *ERASURE_HANDLERS,
     *HEALTH_HANDLERS,
     *INTERACTION_HANDLERS,
     *SIGNAL_HANDLERS,

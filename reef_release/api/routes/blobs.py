@@ -12,7 +12,7 @@ from litestar.response import Stream
 from litestar.status_codes import HTTP_200_OK, HTTP_201_CREATED, HTTP_202_ACCEPTED
 
 from reef_release.api.access import requires
-from reef_release.api.problems import READ_PROBLEMS, WRITE_PROBLEMS
+from reef_release.api.problems import GONE, READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.ranges import stream_blob
 from reef_release.api.request_bodies import described_body
 from reef_release.api.service import Service
@@ -42,7 +42,7 @@ _CONTENT_RANGE = re.compile(r"bytes (\d{1,19})-(\d{1,19})/(\d{1,19})")
     operation_class=described_body(
         "The blob's bytes.", {"application/octet-stream": {"type": "string", "format": "binary"}}
     ),
-    responses=WRITE_PROBLEMS,
+    responses=WRITE_PROBLEMS | GONE,
 )
 async def put_blob(
     request: Request[Principal, Any, Any],
@@ -52,9 +52,10 @@ async def put_blob(
     """The whole blob, or with `Content-Range: bytes FIRST-LAST/TOTAL` the next part of it.
 
     201 stored, 200 stored before, 202 part kept (continue at `Upload-Offset`). A wrong digest
-    is 400 and leaves nothing behind; a wrong offset is 409 and names the right one.
+    is 400 and leaves nothing behind; a wrong offset is 409 and names the right one. What was
+    erased is not taken again: 410.
     """
-    check_digest(digest)
+    service.blobs.refuse_erased(check_digest(digest))
     if await service.blobs.exists(digest):
         return Response(None, status_code=HTTP_200_OK, headers={"ETag": f'"{digest}"'})
     part = request.headers.get("content-range")
@@ -92,15 +93,16 @@ async def put_blob(
     "/reef/blobs/{digest:str}",
     guards=[_READERS],
     summary="Is a blob stored?",
-    responses=READ_PROBLEMS,
+    responses=READ_PROBLEMS | GONE,
 )
 async def head_blob(
     request: Request[Principal, Any, Any],
     digest: FromPath[str],
     service: NamedDependency[Service],
 ) -> Response[None]:
-    """200 with its length; 404, with `Upload-Offset` where the caller's upload stopped."""
-    check_digest(digest)
+    """200 with its length; 404, with `Upload-Offset` where the caller's upload stopped; 410 for
+    what was erased."""
+    service.blobs.refuse_erased(check_digest(digest))
     if await service.blobs.exists(digest):
         size = await service.blobs.size(digest)
         return Response(None, headers={"Content-Length": str(size), "ETag": f'"{digest}"'})
@@ -108,14 +110,22 @@ async def head_blob(
     return Response(None, status_code=404, headers={"Upload-Offset": str(offset)})
 
 
-@get("/reef/blobs/{digest:str}", guards=[_READERS], summary="Read a blob", responses=READ_PROBLEMS)
+@get(
+    "/reef/blobs/{digest:str}",
+    guards=[_READERS],
+    summary="Read a blob",
+    responses=READ_PROBLEMS | GONE,
+)
 async def get_blob(
     request: Request[Principal, Any, Any],
     digest: FromPath[str],
     service: NamedDependency[Service],
 ) -> Stream:
-    """Weights, bundles, canaries and schemas; suites and replies are the audit role's alone."""
-    check_digest(digest)
+    """Weights, bundles, canaries and schemas; suites and replies are the audit role's alone.
+
+    For what was erased 410: `erased_at`, `position`, `event_id` and `reason` are of its erasure.
+    """
+    service.blobs.refuse_erased(check_digest(digest))
     if not await service.blobs.exists(digest):
         raise NotFound(f"No blob {digest} is stored.")
     if not service.readers.may_read(request.user, digest, service.state):

@@ -99,7 +99,8 @@ async def chat_completions(
 async def list_models(service: NamedDependency[Service]) -> Response[bytes]:
     """The upstream's own list, as it is."""
     answer = await service.upstream.models()
-    return Response(answer.content, status_code=answer.status_code, headers=passed_headers(answer))
+    content = answer.content if answer.is_success else service.upstream.without_key(answer.content)
+    return Response(content, status_code=answer.status_code, headers=passed_headers(answer))
 
 
 CHAT_HANDLERS = [chat_completions, list_models]

@@ -162,6 +162,7 @@ def _turn(turn: Turn) -> TurnView:
         judging_failures=turn.failures,
         refused=turn.refused,
         batch_id=turn.batch_id,
+        erased=turn.erased,
     )
 
 

@@ -39,6 +39,8 @@ def _batch_formed(
         target = traffic.turns[sample.target] if sample.target == judged.target else None
         if target is None or target.release_id != sample.release_id:
             return [_no("target", f"{sample.turn_id} is about another turn, or release")]
+        if target.erased or any(each in state.erased for each in judged.hints):
+            return [_no("erased", f"something of {sample.turn_id} is erased")]
         if target.used_by is not None:
             return [_no("used", f"{sample.target} stands in a batch already")]
         if target.token_fault is not None:

@@ -14,7 +14,7 @@ from reef_release.domain.traffic.batch_effects import BATCH_EFFECTS
 from reef_release.domain.traffic.records import Judged, Session, Traffic, Turn
 from reef_release.domain.traffic.rules import judge_id
 
-__all__ = ["TRAFFIC_EFFECTS"]
+__all__ = ["TRAFFIC_EFFECTS", "judgeable"]
 
 
 def _traffic(state: State, envelope: Envelope) -> Traffic:
@@ -42,6 +42,7 @@ def _interaction(
         finish_reason=answered.finish_reason if answered else None,
         token_count=answered.token_count if answered else None,
         token_fault=answered.token_fault if answered else None,
+        erased=data.body in state.erased,
     )
     traffic.order.append(data.interaction_id)
     traffic.uncorrelated[data.interaction_id] = None
@@ -62,7 +63,7 @@ def _join(traffic: Traffic, turn: Turn, session_id: str) -> None:
     del traffic.uncorrelated[turn.turn_id]
 
 
-def _judgeable(traffic: Traffic, turn: Turn) -> None:
+def judgeable(traffic: Traffic, turn: Turn) -> None:
     """Let the turn wait for a judge if it can be judged, and no longer if it cannot."""
     if turn.can_be_judged:
         traffic.to_judge.setdefault(turn.turn_id)
@@ -74,6 +75,7 @@ def _react(followed: Turn, turn: Turn) -> None:
     """Let *turn* bring the reaction to a reply; the last one stands, until it was judged."""
     if followed.judged is None:
         followed.next_id = turn.turn_id
+        followed.next_erased = turn.erased
 
 
 def _stand_again(traffic: Traffic, turn: Turn) -> None:
@@ -85,7 +87,7 @@ def _stand_again(traffic: Traffic, turn: Turn) -> None:
         if before.turn_id in superseded:
             superseded.remove(before.turn_id)
             before.superseded_by = None
-            _judgeable(traffic, before)
+            judgeable(traffic, before)
 
 
 def _turn_bound(state: State, _checks: Checks, envelope: Envelope, data: tv.TurnBound) -> None:
@@ -98,7 +100,7 @@ def _turn_bound(state: State, _checks: Checks, envelope: Envelope, data: tv.Turn
     turn.replaces = data.replaces
     followed = traffic.turns[data.follows]
     _react(followed, turn)
-    _judgeable(traffic, followed)
+    judgeable(traffic, followed)
     _stand_again(traffic, turn)
     traffic.unbound_run.end(turn.tag)
     traffic.recovered = True
@@ -115,7 +117,7 @@ def _turn_unbound(state: State, _checks: Checks, envelope: Envelope, data: tv.Tu
         replaced = traffic.turns[data.replaces]
         replaced.superseded_by = turn.turn_id
         traffic.sessions[replaced.session_id or data.session_id].superseded.add(data.replaces)
-        _judgeable(traffic, replaced)
+        judgeable(traffic, replaced)
         followed = traffic.before(turn) if data.kind == "regeneration" else None
         if followed is not None and followed.next_id == data.replaces:
             _react(followed, turn)
@@ -174,7 +176,7 @@ def _judging_failed(
     turn = traffic.turns[data.turn_id]
     turn.failures = data.attempt
     turn.failed_at = envelope.recorded_at
-    _judgeable(traffic, turn)
+    judgeable(traffic, turn)
 
 
 def _report(state: State, _checks: Checks, envelope: Envelope, data: tv.ReportReceived) -> None:

@@ -22,9 +22,10 @@ CALL_ERRORS: Mapping[str, str] = {
 """Why a call has no whole answer; it is never judged."""
 
 REFUSALS: Mapping[str, str] = {
-    "body-missing": "What was said is erased or damaged.",
+    "body-missing": "What was said is missing or damaged, or larger than can be sent.",
     "came-to-nothing": "It was trained on in as many lines of one release as is allowed "
     "(`sample_max_lines`), and none of them came to a release; `restore` lets it be tried again.",
+    "erased": "What was said, or what was said about it, is erased.",
     "gate-task": "The request holds a task of the gate, which must never be trained on.",
     "incomplete-token-data": "Prompt ids, sampled ids or log-probabilities are missing.",
     "judge-suspended": "Its judge was suspended when it judged.",

@@ -62,6 +62,7 @@ class Turn:
     reason: str | None = None
     replaces: str | None = None
     next_id: str | None = None
+    next_erased: bool = False
     superseded_by: str | None = None
     judged: Judged | None = None
     failures: int = 0
@@ -69,6 +70,8 @@ class Turn:
     report: tuple[str | None, str | None] | None = None
     refused: str | None = None
     batch_id: str | None = None
+    erased: bool = False
+    """Whether its body is erased; `next_erased` tells it of the call that reacts to its reply."""
     used_by: str | None = None
     """The judged turn whose sample trains this turn's reply, from `batch.formed` on."""
     quarantined: bool = False
@@ -78,12 +81,14 @@ class Turn:
 
     @property
     def can_be_judged(self) -> bool:
-        """Whether it is a completed turn: answered, in its place, with a reaction to it."""
+        """Whether it is a completed turn: answered, in its place, with a reaction, both told."""
         return (
             self.next_id is not None
             and self.error is None
             and self.superseded_by is None
             and self.judged is None
+            and not self.erased
+            and not self.next_erased
             and self.failures < MAX_JUDGING_FAILURES
         )
 

@@ -191,6 +191,8 @@ def _completed(traffic: Traffic, turn_id: str) -> Turn | list[Reason]:
         return [_no("judged", f"the turn was judged at {turn.judged.position}")]
     if turn.failures >= MAX_JUDGING_FAILURES:
         return [_no("judging-failed", "its judging failed too often; it is given up")]
+    if turn.erased or turn.next_erased:
+        return [_no("erased", "what was said in it, or in reaction to it, is erased")]
     if not turn.can_be_judged:
         return [_no("not-completed", "only an answered turn with a next state is judged")]
     return turn

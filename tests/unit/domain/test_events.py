@@ -139,6 +139,10 @@ EXAMPLES += [
         "watch/7",
     ),
     (
+        ev.BodyErased(digest=DIGEST, kind="call", turn_id="c", reason="its author asked for it"),
+        f"privacy/{DIGEST}",
+    ),
+    (
         ev.InteractionRecorded(**CALL, finish_reason="stop", token_count=2, token_fault=None),
         "session/c",
     ),

@@ -1,0 +1,201 @@
+"""Recovering: a verified backup into an empty database and an empty blob directory.
+
+The backup is replayed first, so that nothing is written of one that was altered. Then come the
+blobs, into a directory beside the right one, then the events; both become visible together at the
+end. With *to* the log ends at an earlier position, as if the rest had never been.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from reef_release.artifacts.blob_directory import BlobDirectory
+from reef_release.artifacts.blob_files import read_pieces, sync_directory
+from reef_release.audit.folder import ExportFolder
+from reef_release.audit.references import References
+from reef_release.audit.report import Problems
+from reef_release.audit.verify import audited
+from reef_release.audit.walk import Walk
+from reef_release.backup import layout
+from reef_release.backup.database import check_empty, written_log
+from reef_release.backup.erasures import LaterErasure
+from reef_release.backup.layout import named_beside, read_manifest
+from reef_release.domain import events as ev
+from reef_release.domain.events import encode_data
+from reef_release.domain.reasons import Reason
+from reef_release.domain.validation import stream_of
+from reef_release.errors import BadRequest, Conflict, Refused
+from reef_release.ids import uuid7
+from reef_release.log import NewEvent
+from reef_release.log.migrate import migrate
+
+__all__ = ["Recovered", "recover"]
+
+ACTOR = "recover"
+_TOLD = 20
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What was recovered: the log's *size* and *root* (hex), as the checkpoint proves them.
+
+    `missing` counts bodies that the log names and that neither the backup has nor an erasure
+    explains; `withheld` those that the backup has and that were erased later, of which `erased` are
+    now erased in the recovered log as well.
+    """
+
+    origin: str
+    size: int
+    root: str
+    blob_count: int
+    missing: int
+    withheld: int
+    erased: int
+
+
+async def recover(
+    backup: Path,
+    dsn: str,
+    blobs: Path,
+    anchor: str,
+    *,
+    to: int | None = None,
+    erasures: Sequence[LaterErasure] = (),
+) -> Recovered:
+    """Write the backup back. *dsn* is that of the role that migrates.
+
+    *to* is the position of the last event wanted; *erasures* are later ones, whose bodies do not
+    come back. Raises `Refused` when the backup is not what its checkpoint says, `Conflict` when
+    database or blob directory is not empty; then nothing is left behind.
+    """
+    manifest = read_manifest(backup)
+    _check_directory(blobs)
+    await check_empty(dsn)
+    walk = _verified(backup, anchor, manifest.size)
+    size = manifest.size if to is None else to + 1
+    if not 0 < size <= manifest.size:
+        raise BadRequest(
+            f"The backup ends at position {manifest.size - 1}; there is no {to} in it.",
+            next_step="Give a position of the backup, or leave --to out.",
+        )
+    root = walk.state.tree.root(size)
+    gone = {each.data.digest: each for each in erasures if each.data.digest not in walk.state.kept}
+    await migrate(dsn)
+    blobs.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{blobs.name}-", dir=blobs.parent))
+    moved = False
+    try:
+        copied, missing, withheld = _copy(backup, walk, size, draft, gone)
+        later = [_event(gone[digest]) for digest in withheld]
+        bodies = islice(_bodies(walk.folder), size)
+        async with written_log(dsn, bodies, root, later) as erased:
+            _move(draft, blobs)
+            moved = True
+    except BaseException:
+        shutil.rmtree(blobs if moved else draft, ignore_errors=True)
+        raise
+    return Recovered(
+        origin=manifest.origin,
+        size=size,
+        root=root.hex(),
+        blob_count=copied,
+        missing=len(missing - walk.state.erased.keys()),
+        withheld=len(withheld),
+        erased=erased,
+    )
+
+
+def _check_directory(blobs: Path) -> None:
+    if blobs.exists() and any(each.is_file() for each in blobs.rglob("*")):
+        raise Conflict(
+            f"The blob directory {blobs} is not empty; nothing is written over it.",
+            next_step="Move it away, or give another data directory with --home.",
+        )
+
+
+def _move(draft: Path, blobs: Path) -> None:
+    shutil.rmtree(blobs, ignore_errors=True)  # only empty directories can be here
+    draft.rename(blobs)
+    sync_directory(blobs.parent)
+
+
+def _verified(backup: Path, anchor: str, size: int) -> Walk:
+    walk, head, _ = audited(backup / layout.EXPORT, anchor, [], fold=True)
+    problems = walk.problems.found
+    if problems or head is None or head.size != size:
+        raise Refused(
+            "The backup is not what its checkpoint and its trust root say.",
+            reasons=[Reason(code=each.code, message=str(each)) for each in problems[:_TOLD]],
+            next_step="Use another backup; `audit replay BACKUP/export` tells all of it.",
+        )
+    return walk
+
+
+def _bodies(folder: ExportFolder) -> Iterator[bytes]:
+    for line in folder.lines(Problems()):
+        yield line.body
+
+
+def _copy(
+    backup: Path, walk: Walk, size: int, draft: Path, gone: dict[str, LaterErasure]
+) -> tuple[int, set[str], list[str]]:
+    """Copy what the first *size* events name; how many, what is missing, and what stays behind."""
+    target = BlobDirectory(draft, min_free_bytes=0)
+    references = References(weights=True)
+    done: set[str] = set()
+    missing: set[str] = set()
+    withheld: dict[str, None] = {}
+    for body in islice(_bodies(walk.folder), size):
+        event = ev.decode(body)
+        named = [each.digest for each in references.of(event.envelope.scenario, event.data)]
+        named += [digest for digest, _ in named_beside(event.data)]
+        for digest in named:
+            if digest in done or digest in missing or digest in withheld:
+                continue
+            source = _found(backup, digest)
+            if source is None:
+                missing.add(digest)
+            elif digest in gone:
+                withheld[digest] = None
+            else:
+                target.put_sync(digest, _pieces(source, digest))
+                done.add(digest)
+    return len(done), missing, list(withheld)
+
+
+def _found(backup: Path, digest: str) -> Path | None:
+    for folder in (backup / layout.EXPORT / layout.BLOBS, backup / layout.BLOBS):
+        path = folder / digest
+        if path.is_file() and not path.is_symlink():
+            return path
+    return None
+
+
+def _pieces(path: Path, digest: str) -> Iterator[bytes]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        size_bytes = os.fstat(descriptor).st_size
+        yield from read_pieces(descriptor, digest, 0, size_bytes, size_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def _event(erasure: LaterErasure) -> NewEvent:
+    return NewEvent(
+        event_id=uuid7(),
+        scenario=erasure.scenario,
+        stream=stream_of(erasure.data),
+        type=erasure.data.TYPE,
+        schema_version=erasure.data.SCHEMA_VERSION,
+        actor=ACTOR,
+        causation_id=None,
+        correlation_id=None,
+        data=encode_data(erasure.data),
+        expected_version=0,
+    )

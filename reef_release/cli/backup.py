@@ -1,0 +1,119 @@
+"""`backup` and `recover`: the whole service into a folder, and back into an empty database."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reef_release.audit.http_source import ClientSource
+from reef_release.cli.audit import read_anchor
+from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
+from reef_release.cli.output import console, emit
+from reef_release.errors import SettingsError
+from reef_release.settings import load_settings
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to *app*."""
+    app.command("backup")(backup)
+    app.command("recover")(recover)
+
+
+def backup(
+    out: Annotated[Path, typer.Argument(help="The new folder.")],
+    with_keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--with-keys", help="Also put HOME/keys, private keys and all, into this new file."
+        ),
+    ] = None,
+    home: Home = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a running service: its log up to a checkpoint, and all blobs that it names.
+
+    It wants a token of the role audit for all scenarios. Erased bodies are not in it, nor is any
+    private key, unless `--with-keys` puts them into a file of their own.
+    """
+    from reef_release.backup import make_backup, write_keys
+
+    with connect(url, token_file) as client:
+        made = make_backup(ClientSource(client), out)
+    lines = [
+        f"{made.size} events are in {out}, with {made.blob_count} blobs beside the export; "
+        f"{made.erased} bodies are erased."
+    ]
+    if made.missing:
+        lines.append(f"The service could not give {len(made.missing)} blobs; backup.json has them.")
+    if with_keys is not None:
+        count = write_keys(load_settings(home=home).keys_dir, with_keys)
+        lines.append(f"{count} files of keys are in {with_keys}: keep it apart, and secret.")
+    emit(made, as_json=as_json, text="\n".join(lines))
+
+
+def recover(
+    folder: Annotated[Path, typer.Argument(help="The folder of the backup.")],
+    to: Annotated[
+        int | None, typer.Option("--to", min=0, help="End the log after this position.")
+    ] = None,
+    erasures: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--erasures",
+            help="A later export or backup, or the JSON of `erase`: these bodies stay erased.",
+        ),
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", help="Trust root version 1, from outside; default HOME/keys."),
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a backup back into the empty database of DATABASE_URL, as the role that migrates.
+
+    It is verified as an audit verifies it, before and after; positions, times, chain and root are
+    the same as before.
+    """
+    from reef_release.backup import read_erasures
+    from reef_release.backup import recover as run
+
+    settings = load_settings(home=home)
+    if not settings.database_url:
+        raise SettingsError(
+            "No database is set.", next_step="Set DATABASE_URL to an empty one, as its owner."
+        )
+    found = asyncio.run(
+        run(
+            folder,
+            settings.database_url,
+            settings.blobs_dir,
+            read_anchor(root, home),
+            to=to,
+            erasures=read_erasures(erasures or ()),
+        )
+    )
+    if as_json:
+        emit(found, as_json=True)
+        return
+    console.print(
+        f"{found.size} events with the root {found.root}, and {found.blob_count} blobs in "
+        f"{settings.blobs_dir}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    if found.withheld:
+        console.print(
+            f"{found.withheld} bodies were erased later and stay so; {found.erased} events say it.",
+            markup=False,
+            soft_wrap=True,
+        )
+    if found.missing:
+        console.print(f"{found.missing} bodies are in no blob of the backup.", markup=False)

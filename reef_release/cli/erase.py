@@ -1,0 +1,147 @@
+"""`erase`: what somebody wrote is erased for good, by an event, without breaking the log."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from reef_release.cli.options import DEFAULT_URL, AsJson, TokenFile, Url, connect
+from reef_release.cli.output import console, emit, print_table
+from reef_release.client import ReefClient
+from reef_release.errors import BadRequest
+from reef_release.privacy_wire import BodyView, ErasureRequest, ErasureView
+
+__all__ = ["parsed_age", "register"]
+
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+_AGE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhdw])")
+_SHOWN = 40
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to *app*."""
+    app.command("erase")(erase)
+
+
+def erase(
+    reason: Annotated[
+        str, typer.Option("--reason", help="Why; it stands in the log, so name nobody in it.")
+    ] = "",
+    blob: Annotated[
+        str | None, typer.Option("--blob", help="One body by its digest, whole.")
+    ] = None,
+    turn: Annotated[
+        str | None, typer.Option("--turn", help="A call by its receipt, and those that repeat it.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="All calls of a session.")
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", help="All calls under a tag, and those that repeat them.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than", help="Sessions that nobody needs any more, by age: 30d, 12h, 2w."
+        ),
+    ] = None,
+    only: Annotated[
+        bool, typer.Option("--only", help="Leave later calls alone, though they repeat it.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be erased, and erase nothing.")
+    ] = False,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", "-s", help="The scenario; with --older-than default all."),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Erase what was said and what judges wrote of it, for good. Gate trials are never erased."""
+    chosen = [each for each in (blob, turn, session, tag, older_than) if each is not None]
+    if len(chosen) != 1:
+        raise typer.BadParameter(
+            "give exactly one of --blob, --turn, --session, --tag, --older-than"
+        )
+    if not reason.strip() and not dry_run:
+        raise typer.BadParameter("--reason is missing: it stands in the log")
+    if blob is not None:
+        if dry_run or only:
+            raise typer.BadParameter(
+                "--blob is one body: neither --dry-run nor --only goes with it"
+            )
+        with connect(url, token_file) as client:
+            body = client.privacy.erase_blob(blob, reason)
+        emit(body, as_json=as_json, text=f"Erased at position {body.position}: {body.digest}.")
+        return
+    if scenario is None and older_than is None:
+        raise typer.BadParameter("a turn, a session or a tag needs --scenario")
+    request = ErasureRequest(
+        reason=reason,
+        turn_id=turn,
+        session_id=session,
+        tag=tag,
+        older_than_s=None if older_than is None else parsed_age(older_than),
+        only=only,
+        dry_run=dry_run,
+    )
+    with connect(url, token_file) as client:
+        names = [scenario] if scenario else [each.name for each in client.scenarios()]
+        views = [_all(client, name, request) for name in names]
+    whole = ErasureView(
+        bodies=[body for view in views for body in view.bodies],
+        calls=sum(view.calls for view in views),
+        remaining=sum(view.remaining for view in views),
+    )
+    if as_json:
+        emit(whole, as_json=True)
+    else:
+        _show(whole, dry_run)
+
+
+def parsed_age(text: str) -> float:
+    """Seconds in an age like 30d. Raises `BadRequest`."""
+    match = _AGE.fullmatch(text)
+    if match is None or not float(match[1]):
+        raise BadRequest(
+            f"{text[:40]!r} is no age.", next_step="Write a number and a unit: 45m, 12h, 30d, 2w."
+        )
+    return float(match[1]) * _UNITS_S[match[2]]
+
+
+def _all(client: ReefClient, scenario: str, request: ErasureRequest) -> ErasureView:
+    """Ask until nothing remains; a dry run once."""
+    view = client.privacy.erase(scenario, request)
+    bodies, calls = list(view.bodies), view.calls
+    while view.remaining and view.bodies and not request.dry_run:
+        view = client.privacy.erase(scenario, request)
+        bodies += view.bodies
+    return ErasureView(bodies=bodies, calls=calls, remaining=view.remaining)
+
+
+def _show(view: ErasureView, dry_run: bool) -> None:
+    print_table(
+        "Would be erased" if dry_run else "Erased",
+        ["position", "scenario", "turn", "what", "said at", "digest"],
+        [_row(body) for body in view.bodies[:_SHOWN]],
+    )
+    more = len(view.bodies) - _SHOWN
+    count = len(view.bodies) + (view.remaining if dry_run else 0)
+    console.print(
+        f"{count} bodies of {view.calls} calls"
+        f"{' would be erased' if dry_run else ' are erased'}"
+        f"{f'; {more} more than shown' if more > 0 else ''}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    if view.remaining and not dry_run:
+        console.print(f"{view.remaining} remain: run it again.", markup=False)
+
+
+def _row(body: BodyView) -> list[str]:
+    position = "" if body.position is None else str(body.position)
+    return [position, body.scenario, body.turn_id, body.kind, body.at[:19], body.digest[:16]]

@@ -1,0 +1,279 @@
+"""Backups: made of a running service, verified, and back in an empty database as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tarfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import asyncpg
+import pytest
+
+from reef_release.audit import verify
+from reef_release.audit.http_source import ClientSource
+from reef_release.backup import make_backup, read_erasures, recover, write_keys
+from reef_release.backup.layout import read_manifest
+from reef_release.client import ReefClient
+from reef_release.errors import Conflict, NotFound, ReefError
+from reef_release.log.migrate import migrate
+from tests.databases import Database, Server
+from tests.erasing import SECRET, WHY, holding
+from tests.integration.api.server import ServerProcess
+from tests.integration.api.story import Site, Story, open_story
+from tests.integration.api.traffic import Agent, judged_turn
+from tests.world import facts
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def empty(postgres: Server) -> Iterator[Database]:
+    """A second database, without any schema."""
+    with postgres.database(migrated=False) as database:
+        yield database
+
+
+@pytest.fixture
+async def told(server: ServerProcess) -> AsyncIterator[Story]:
+    """A served release, a judged turn, a report, a candidate without a gate, an erased call."""
+    story = server.story()
+    async with story.http:
+        await story.create_scenario()
+        await story.release()
+        turn = await judged_turn(story)
+        await story.post(
+            "ingest", "/reef/report", {"score": 1, "feedback": "Good.", "references": [turn]}
+        )
+        await story.submit()
+        gone = await Agent(story=story, tag="gone").say(f"{SECRET} Long gone.", "Hello.")
+        await story.post("operate", story.path("erasures"), {**WHY, "turn_id": gone})
+        await Agent(story=story, tag="here").say(SECRET, "Hello Ada.")
+        yield story
+
+
+async def backed_up(story: Story, out: Path) -> Path:
+    end = len(await story.events())
+
+    def make() -> None:
+        with ReefClient(str(story.http.base_url), story.site.token("audit")) as client:
+            while int(client.checkpoint().split("\n")[1]) < end:
+                time.sleep(0.1)  # one is signed each second
+            make_backup(ClientSource(client), out)
+
+    await anyio.to_thread.run_sync(make)
+    return out
+
+
+async def rows(dsn: str, size: int | None = None) -> list[tuple[Any, ...]]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        found = await connection.fetch("select * from reef.events order by position")
+    finally:
+        await connection.close()
+    return [tuple(row) for row in found][:size]
+
+
+async def head(dsn: str) -> tuple[int, bytes]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        row = await connection.fetchrow("select position, chain from reef.head")
+    finally:
+        await connection.close()
+    return row["position"], row["chain"]
+
+
+async def test_a_recovered_service_is_the_one_that_was_backed_up(
+    told: Story, empty: Database, tmp_path: Path
+) -> None:
+    site = told.site
+    backup = await backed_up(told, tmp_path / "backup")
+    size = read_manifest(backup).size
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o700
+    assert (await anyio.to_thread.run_sync(verify, backup / "export", site.anchor)).good
+    home = tmp_path / "new"
+    found = await recover(backup, empty.owner_dsn, home / "blobs", site.anchor)
+    assert (found.size, found.missing, found.withheld, found.erased) == (size, 0, 0, 0)
+    before = await rows(site.database.owner_dsn, size)
+    assert await rows(empty.owner_dsn) == before
+    assert await head(empty.owner_dsn) == (size - 1, before[-1][-1])
+    old = {each.name: each for each in (site.home / "blobs" / "blobs").rglob("*") if each.is_file()}
+    new = {each.name: each for each in (home / "blobs" / "blobs").rglob("*") if each.is_file()}
+    assert new.keys() == old.keys()
+    assert all(new[name].read_bytes() == old[name].read_bytes() for name in new)
+    assert holding(home, "Long gone.") == []
+    elsewhere = {"home": home, "database_url": empty.service_dsn, "keys": site.home / "keys"}
+    async with open_story(site) as one, open_story(site, **elsewhere) as two:
+        assert one.service is not None
+        assert two.service is not None
+        await one.service.live.catch_up()
+        assert two.service.state.violations == []
+        mine, theirs = facts(one.service.state), facts(two.service.state)
+        for each in ("root", "keys", "scenarios", "erased", "kept"):
+            assert mine[each] == theirs[each], each
+        assert two.service.state.tree.root(size).hex() == found.root
+        # And it goes on: what is appended continues the chain.
+        await Agent(story=two).say("Still there?", "Yes.")
+        assert len(await two.events(type="interaction.recorded")) == 5
+
+
+async def test_the_recovered_log_is_append_only_again(
+    told: Story, empty: Database, tmp_path: Path
+) -> None:
+    backup = await backed_up(told, tmp_path / "backup")
+    await recover(backup, empty.owner_dsn, tmp_path / "blobs", told.site.anchor)
+    connection = await asyncpg.connect(empty.owner_dsn)
+    try:
+        for statement in (
+            "delete from reef.events",
+            "update reef.events set actor = 'x'",
+            "insert into reef.events select * from reef.events limit 1",
+            "update reef.head set position = 0",
+            "truncate reef.events",
+        ):
+            with pytest.raises(asyncpg.PostgresError):
+                await connection.execute(statement)
+        states = await connection.fetch(
+            "select tgname, tgenabled from pg_trigger where not tgisinternal"
+        )
+        assert {row["tgenabled"] for row in states} == {b"A"}
+    finally:
+        await connection.close()
+
+
+async def test_a_point_in_time_ends_the_log_there(
+    told: Story, empty: Database, tmp_path: Path
+) -> None:
+    backup = await backed_up(told, tmp_path / "backup")
+    events = await told.events()
+    promoted = next(e["position"] for e in events if e["type"] == "release.promoted")
+    found = await recover(
+        backup, empty.owner_dsn, tmp_path / "blobs", told.site.anchor, to=promoted
+    )
+    assert found.size == promoted + 1
+    assert await rows(empty.owner_dsn) == await rows(told.site.database.owner_dsn, promoted + 1)
+    assert holding(tmp_path / "blobs", SECRET) == []  # said later
+
+
+async def test_what_was_erased_after_the_backup_does_not_come_back(
+    told: Story, empty: Database, tmp_path: Path
+) -> None:
+    backup = await backed_up(told, tmp_path / "backup")
+    assert holding(backup, SECRET)
+    view = await told.post("operate", told.path("erasures"), {**WHY, "tag": "here"})
+    later = await backed_up(told, tmp_path / "later")
+    assert holding(later, SECRET) == []
+    printed = tmp_path / "erased.json"
+    printed.write_text(json.dumps(view))
+    for source in (later, later / "export", printed):
+        assert view["bodies"][0]["digest"] in {each.data.digest for each in read_erasures([source])}
+    found = await recover(
+        backup,
+        empty.owner_dsn,
+        tmp_path / "blobs",
+        told.site.anchor,
+        erasures=read_erasures([later]),
+    )
+    assert (found.withheld, found.erased, found.missing) == (1, 1, 0)
+    assert holding(tmp_path / "blobs", SECRET) == []
+    last = json.loads((await rows(empty.owner_dsn))[-1][-2])
+    assert (last["type"], last["actor"], last["data"]["reason"]) == (
+        "body.erased",
+        "recover",
+        WHY["reason"],
+    )
+
+
+async def test_nothing_is_written_over_a_log_or_a_blob(
+    told: Story, empty: Database, tmp_path: Path
+) -> None:
+    backup = await backed_up(told, tmp_path / "backup")
+    anchor = told.site.anchor
+    before = await rows(told.site.database.owner_dsn)
+    with pytest.raises(Conflict, match="holds a log"):
+        await recover(backup, told.site.database.owner_dsn, tmp_path / "blobs", anchor)
+    assert (await rows(told.site.database.owner_dsn))[: len(before)] == before
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "something").touch()
+    with pytest.raises(Conflict, match="not empty"):
+        await recover(backup, empty.owner_dsn, tmp_path / "full", anchor)
+    assert not (tmp_path / "blobs").exists()
+    with pytest.raises(Conflict):
+        await backed_up(told, backup)
+
+
+@pytest.mark.parametrize("what", ["event", "blob", "trial", "checkpoint", "position", "anchor"])
+async def test_an_altered_backup_leaves_nothing_behind(
+    told: Story, empty: Database, tmp_path: Path, what: str
+) -> None:
+    backup = await backed_up(told, tmp_path / "backup")
+    anchor, to = told.site.anchor, None
+    if what == "event":
+        [segment] = (backup / "export" / "events").iterdir()
+        text = segment.read_bytes().replace(b"the-ingest", b"the-1ngest", 1)
+        segment.write_bytes(text)
+    elif what == "blob":
+        path = next((backup / "blobs").iterdir())
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+    elif what == "trial":
+        events = await told.events(type="gate.trial")
+        (backup / "export" / "blobs" / events[0]["data"]["body"]).unlink()
+    elif what == "checkpoint":
+        path = backup / "export" / "checkpoint"
+        path.write_text(path.read_text().replace("\n", "x\n", 1))
+    elif what == "position":
+        to = 10_000
+    else:
+        other = Site(home=tmp_path / "other", database=told.site.database)
+        anchor = other.anchor
+    with pytest.raises(ReefError):
+        await recover(backup, empty.owner_dsn, tmp_path / "blobs", anchor, to=to)
+    connection = await asyncpg.connect(empty.owner_dsn)
+    try:
+        if await connection.fetchval("select to_regclass('reef.events') is not null"):
+            assert await connection.fetchval("select count(*) from reef.events") == 0
+    finally:
+        await connection.close()
+    assert set(os.listdir(tmp_path)) <= {"home", "backup", "other"}
+
+
+async def test_the_services_own_role_cannot_recover(
+    told: Story, empty: Database, tmp_path: Path
+) -> None:
+    backup = await backed_up(told, tmp_path / "backup")
+    await migrate(empty.owner_dsn)
+    with pytest.raises(ReefError):
+        await recover(backup, empty.service_dsn, tmp_path / "blobs", told.site.anchor)
+    assert await rows(empty.owner_dsn) == []
+
+
+async def test_private_keys_go_into_a_file_of_their_own_only_when_asked_for(
+    told: Story, tmp_path: Path
+) -> None:
+    backup = await backed_up(told, tmp_path / "backup")
+    assert holding(backup, "PRIVATE KEY") == []
+    keys = told.site.home / "keys"
+    secret = (keys / "token.secret").read_bytes()
+    assert not any(secret in each.read_bytes() for each in backup.rglob("*") if each.is_file())
+    out = tmp_path / "keys.tar"
+    count = write_keys(keys, out)
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    with tarfile.open(out) as archive:
+        names = archive.getnames()
+        content = archive.extractfile("keys/log/private.pem")
+        assert content is not None
+        assert content.read() == (keys / "log" / "private.pem").read_bytes()
+        assert archive.getmember("keys/log/private.pem").mode & 0o077 == 0
+    assert len(names) == count
+    with pytest.raises(Conflict):
+        write_keys(keys, out)
+
+
+async def test_what_is_no_backup_is_none(empty: Database, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        await recover(tmp_path, empty.owner_dsn, tmp_path / "blobs", "{}")
