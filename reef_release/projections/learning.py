@@ -65,9 +65,9 @@ class Learning:
         as (first session's number from 0, how many sessions, scores).
         """
         found = self._scenarios.get(scenario)
-        total = self._sessions.count(scenario, at)
-        if found is None or total == 0:
+        if found is None or found.by_session.length(at) == 0:
             return []
+        total = self._sessions.count(scenario, at)
         counts = found.by_session.counts(at)
         size = -(-total // most)
         return [

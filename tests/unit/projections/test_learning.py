@@ -61,10 +61,10 @@ def talk(world: World, name: str, score: int) -> None:
     """A conversation of three calls whose first two turns are judged alike."""
     world.append(recorded(name, release_id=world.serving))
     world.append(unbound(name))
-    for call, follows in ((f"{name}.1", name), (f"{name}.2", f"{name}.1")):
+    for about, call, follows in ((1, f"{name}.1", name), (2, f"{name}.2", f"{name}.1")):
         world.append(recorded(call, release_id=world.serving))
         world.append(bound(call, follows, session=name))
-        world.append(judged(follows, score=score, target=follows))
+        world.append(judged(follows, score=score, about=about, target=follows))
 
 
 def test_what_is_told_of_a_position_is_what_the_log_up_to_it_tells(
