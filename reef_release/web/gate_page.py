@@ -9,62 +9,33 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from reef_release.domain.gate import Gate
-from reef_release.domain.state import Checkpoint, Key, Scenario, State
-from reef_release.domain.suite import draw_seed
+from reef_release.domain.state import Scenario, State
 from reef_release.web.betting_course import TestCourse, courses
-from reef_release.web.facts import checkpoint_of, gate_at, reached, release_at
+from reef_release.web.facts import gate_at, release_at
+from reef_release.web.gate_grounds import (
+    Decision,
+    DrawLine,
+    PolicyLines,
+    decision_of,
+    draw_line,
+    policy_lines,
+)
 from reef_release.web.gate_odds import Odds, gate_odds
 from reef_release.web.gate_trials import Exam, Text, exams
-from reef_release.web.rule_words import RuleLine, rule_lines
+from reef_release.web.rule_words import rule_lines
 
-__all__ = ["SLOTS", "Decision", "DrawLine", "GatePage", "PolicyLines", "gate_page", "shown_slots"]
+__all__ = [
+    "SLOTS",
+    "GatePage",
+    "gate_page",
+    "headline",
+    "shown_slots",
+]
 
 SLOTS = 10
 """Tasks that one page shows with their replies."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyLines:
-    """The part of the policy that this gate applied, and who answers for it."""
-
-    digest: str
-    version: int
-    signer: str
-    signer_revoked: int | None
-    suite: str
-    verifiers: tuple[str, ...]
-    rules: tuple[RuleLine, ...]
-    temperature: str
-    max_new_tokens: int
-    max_errors: int
-    approvals: int
-    canaries: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrawLine:
-    """Where the seed comes from; `command` prints it again, `agrees` says that we did so."""
-
-    seed: str
-    checkpoint: Checkpoint | None
-    command: str
-    agrees: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """The signed end of a gate; a stale one has an end and no signature."""
-
-    position: int
-    digest: str | None
-    key_id: str | None
-    key_revoked: int | None
-    payload_type: str
-    signature: str
-    canary: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,17 +109,17 @@ def gate_page(
             if each != opened.gate_id and scenario.gates[each].opened_position <= at
         ),
         outcome=gate.outcome,
-        headline=_headline(scenario, gate),
+        headline=headline(scenario, gate),
         opened_position=gate.opened_position,
-        decision=_decision(state, gate, at),
+        decision=decision_of(state, gate, at),
         promoted_position=promoted,
         approvals=tuple((name, position) for name, position in given.items() if position <= at),
         passes=(sum(gate.passes("candidate")), sum(gate.passes("incumbent"))),
         decided_slots=len(slots),
         errors=gate.errors,
-        policy=_policy(state, gate, at),
+        policy=policy_lines(state, gate, at),
         odds=gate_odds(gate),
-        draw=_draw(state, gate),
+        draw=draw_line(state, gate),
         courses=courses(gate),
         exams=exams(gate, shown_slots(gate, first), trials, texts),
         first=max(first, 0),
@@ -157,7 +128,7 @@ def gate_page(
     )
 
 
-def _headline(scenario: Scenario, gate: Gate) -> str:
+def headline(scenario: Scenario, gate: Gate) -> str:
     """Why it ended as it did, in one or two sentences."""
     count = len(gate.slots())
     tasks = f"{count} task{'' if count == 1 else 's'}"
@@ -196,60 +167,3 @@ def _waiting(gate: Gate, tasks: str) -> str:
     slot, side, attempt = due
     again = f", attempt {attempt + 1}" if attempt else ""
     return f"In progress after {tasks}: the {side}'s reply in slot {slot} is awaited{again}."
-
-
-def _policy(state: State, gate: Gate, at: int) -> PolicyLines:
-    policy = gate.policy
-    key = state.keys.get(gate.policy_key)
-    return PolicyLines(
-        digest=gate.opened.policy_digest,
-        version=policy.version,
-        signer=gate.policy_key,
-        signer_revoked=_revoked(key, at),
-        suite=gate.opened.suite,
-        verifiers=tuple(gate.part.verifiers),
-        rules=tuple(rule_lines(gate.part.rule, gate.level, gate.slots())),
-        temperature=policy.generation.temperature,
-        max_new_tokens=policy.generation.max_new_tokens,
-        max_errors=policy.max_errors,
-        approvals=policy.approvals,
-        canaries=len(policy.canaries),
-    )
-
-
-def _draw(state: State, gate: Gate) -> DrawLine:
-    opened = gate.opened
-    checkpoint = checkpoint_of(state, opened.checkpoint_position)
-    if checkpoint is None:
-        return DrawLine(seed=opened.seed, checkpoint=None, command="", agrees=False)
-    again = draw_seed(
-        checkpoint_root=bytes.fromhex(checkpoint.root),
-        candidate_id=opened.candidate_id,
-        policy_digest=opened.policy_digest,
-    )
-    parts = " ".join((checkpoint.root, opened.candidate_id, opened.policy_digest))
-    return DrawLine(
-        seed=opened.seed,
-        checkpoint=checkpoint,
-        command=f"printf %s {parts} | xxd -r -p | sha256sum",
-        agrees=again.hex() == opened.seed,
-    )
-
-
-def _decision(state: State, gate: Gate, at: int) -> Decision | None:
-    if gate.decision_position is None:
-        return None
-    signatures: list[dict[str, Any]] = gate.attestation.get("signatures", [])
-    return Decision(
-        position=gate.decision_position,
-        digest=gate.decision_digest,
-        key_id=gate.decision_key,
-        key_revoked=_revoked(state.keys.get(gate.decision_key or ""), at),
-        payload_type=str(gate.attestation.get("payloadType", "")),
-        signature=str(signatures[0].get("sig", "")) if signatures else "",
-        canary=gate.canary,
-    )
-
-
-def _revoked(key: Key | None, at: int) -> int | None:
-    return None if key is None else reached(key.revoked_position, at)

@@ -33,7 +33,7 @@ class GateLine:
 
 def undecided_gates(scenario: Scenario, at: int, limit: int, until: int | None = None) -> list[str]:
     """Those of the next *limit* gates whose count needs the positions of their trials."""
-    found = islice(gates_until(scenario, at if until is None else until), limit)
+    found = islice(gates_until(scenario, at if until is None else min(at, until)), limit)
     return [gate.opened.gate_id for gate in found if reached(gate.decision_position, at) is None]
 
 
