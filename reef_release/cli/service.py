@@ -40,8 +40,9 @@ def serve(
     port: Annotated[int | None, typer.Option("--port", help="Port to listen on.")] = None,
     home: Home = None,
 ) -> None:
-    """Serve the API on the database of DATABASE_URL (or REEF_DATABASE_URL)."""
+    """Serve the API and the pages on the database of DATABASE_URL (or REEF_DATABASE_URL)."""
     from reef_release.api.server import serve as run
+    from reef_release.web.pages import PAGES
 
     settings = load_settings(home=home, host=host, port=port)
     if not settings.database_url:
@@ -49,7 +50,7 @@ def serve(
             "No database is set.",
             next_step="Set DATABASE_URL, or run `reef-release up` for an embedded one.",
         )
-    run(settings)
+    run(settings, PAGES)
 
 
 def migrate(
