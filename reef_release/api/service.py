@@ -29,8 +29,10 @@ from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.domain.state import Scenario, State
 from reef_release.errors import NotFound, SettingsError
 from reef_release.log import EventLog
+from reef_release.projections.learning import Learning
 from reef_release.projections.live import LiveState
 from reef_release.projections.replay import ReplayChecks
+from reef_release.projections.sessions import SessionIndex
 from reef_release.projections.signal import SignalHealth
 from reef_release.settings import Settings
 from reef_release.signing.keyring import PRIVATE_NAME, ROOT_NAME
@@ -52,6 +54,8 @@ class Service:
     processes: Processes
     correlating: Correlating
     signal: SignalHealth
+    sessions: SessionIndex
+    learning: Learning
     documents: Documents
     leases: Leases
     claims: GateClaims
@@ -99,7 +103,8 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     pointer_key = load_key(settings.pointer_key or _key_path(settings, Role.POINTER), Role.POINTER)
     tokens = Tokens(load_secret(settings.keys_dir / TOKEN_SECRET))
     blobs = DirectoryBlobStore(settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes)
-    signal = SignalHealth()
+    signal, sessions = SignalHealth(), SessionIndex()
+    learning = Learning(sessions)
     async with (
         Spool.open(settings.spool_dir) as spool,
         aclosing(Upstream(settings)) as upstream,
@@ -108,7 +113,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         LiveState.follow(
             log,
             ReplayChecks(anchor, blobs),
-            [signal],
+            [signal, sessions, learning],
             accept_missing_blobs=settings.accept_missing_blobs,
         ) as live,
     ):
@@ -146,6 +151,8 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 processes=processes,
                 correlating=correlating,
                 signal=signal,
+                sessions=sessions,
+                learning=learning,
                 documents=Documents(live, pointer_key, settings.document_lifetime_s),
                 leases=Leases(settings.lease_s),
                 claims=GateClaims(live, commands, settings.lease_s),

@@ -18,6 +18,7 @@ import structlog
 from reef_release.errors import LogUnavailable, SettingsError
 from reef_release.log.connections import TRANSIENT, connect, open_pool
 from reef_release.log.entries import Appended, NewEvent, StoredEvent
+from reef_release.log.finder import Finder
 from reef_release.log.listener import Listener
 from reef_release.log.reader import Reader
 from reef_release.log.sequencer import Sequencer
@@ -28,7 +29,7 @@ __all__ = ["SCHEMA_REVISION", "EventLog"]
 SCHEMA_REVISION = "0006"
 """The oldest schema that this code works with; revisions sort as text."""
 
-_QUERIES = Path(__file__).with_name("sql") / "queries.sql"
+_SQL = Path(__file__).with_name("sql")
 _POLL_S = 1.0
 _CLOSE_S = 2.0
 _log = structlog.get_logger(__name__)
@@ -41,6 +42,7 @@ class EventLog:
         self._sequencer = sequencer
         self._reader = reader
         self._listener = listener
+        self.find = Finder(reader)
 
     @classmethod
     @asynccontextmanager
@@ -53,7 +55,7 @@ class EventLog:
         `LogUnavailable`, `SettingsError` when the schema is missing or too old, and
         `InvalidEvent` when the log's end was changed by hand.
         """
-        statements = load_statements(_QUERIES)
+        statements = load_statements(_SQL / "queries.sql") | load_statements(_SQL / "find.sql")
         pool = await _open_pool(dsn)
         try:
             await _check_schema(pool, statements["schema_revision"])

@@ -47,6 +47,11 @@ class Reader:
         rows = await self._fetch(name, after, limit, *filters)
         return [StoredEvent(position, body) for position, body in rows]
 
+    async def rows(self, name: str, *values: Any) -> list[StoredEvent]:
+        """What the statement *name* finds."""
+        found = await self._fetch(name, *values)
+        return [StoredEvent(row["position"], row["body"]) for row in found]
+
     async def back(
         self,
         until: int,

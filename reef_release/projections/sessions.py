@@ -1,8 +1,9 @@
 """Which sessions were last active, as of any position, and which batches a turn was put into.
 
 Of every call that joined a session stand here its position, its session, which one of the
-session's calls it is, and where the next one stands: 20 bytes. So whether a session's call was its
-last one as of a position is seen at the call itself, and a page is read from its end backwards.
+session's calls it is, and where the ones before and after it stand: 24 bytes. So whether it was
+its session's last one as of a position is seen at the call itself, and a page is read from its end
+backwards.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class _Scenario:
 
     __slots__ = (
         "batches",
+        "befores",
         "began",
         "calls",
         "ids",
@@ -59,6 +61,7 @@ class _Scenario:
         self.positions = array("Q")
         self.sessions = array("I")
         self.calls = array("I")
+        self.befores = array("I")
         self.nexts = array("I")
         self.ids: list[str] = []
         """The sessions in the order in which they began."""
@@ -74,11 +77,13 @@ class _Scenario:
         if number is None:
             number = self.numbers[session_id] = len(self.ids)
             self.ids.append(session_id)
+            self.befores.append(_NONE)
             self.began.append(position)
             self.last.append(index)
             self.calls.append(1)
         else:
             before = self.last[number]
+            self.befores.append(before)
             self.nexts[before] = index
             self.calls.append(self.calls[before] + 1)
             self.last[number] = index
@@ -102,6 +107,17 @@ class SessionIndex:
         """Which session of the scenario it is, from 0, in the order in which they began."""
         found = self._scenarios.get(scenario)
         return None if found is None else found.numbers.get(session_id)
+
+    def calls(self, scenario: str, session_id: str, at: int) -> int:
+        """How many calls the session had as of *at*; 0 when it had not begun."""
+        found = self._scenarios.get(scenario)
+        number = None if found is None else found.numbers.get(session_id)
+        if found is None or number is None:
+            return 0
+        index = found.last[number]
+        while index != _NONE and found.positions[index] > at:
+            index = found.befores[index]
+        return 0 if index == _NONE else found.calls[index]
 
     def active(
         self, scenario: str, at: int, limit: int, before: int | None = None

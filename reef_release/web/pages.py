@@ -16,18 +16,27 @@ from reef_release.web.access import signed_in
 from reef_release.web.errors import PAGE_ERRORS, unrouted
 from reef_release.web.frame import Frame, make_frame
 from reef_release.web.routes.actions import do_action, show_action
+from reef_release.web.routes.learning import show_learning
 from reef_release.web.routes.live import show_live
+from reef_release.web.routes.log import LOG_HANDLERS
 from reef_release.web.routes.overview import show_scenario, show_scenarios
+from reef_release.web.routes.sessions import list_sessions, show_session
 from reef_release.web.routes.sign_in import choose_theme, send_token, show_sign_in, sign_out
+from reef_release.web.routes.signal import show_signal
 from reef_release.web.routes.static import show_static
 
 __all__ = ["HANDLERS", "PAGES"]
 
 HANDLERS: list[ControllerRouterHandler] = [
+    *LOG_HANDLERS,
     do_action,
+    list_sessions,
     show_action,
+    show_learning,
     show_scenario,
     show_scenarios,
+    show_session,
+    show_signal,
 ]
 """The pages that are for people who are signed in; each takes a `frame`."""
 
