@@ -67,5 +67,13 @@ def _handle(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     return error_page(request, error)
 
 
-PAGE_ERRORS: dict[int | type[Exception], Any] = dict.fromkeys((Exception, HTTPException, MethodNotAllowedException, NotFoundException, RecursionError, ReefError), _handle)
+_KINDS = (
+    Exception,
+    HTTPException,
+    MethodNotAllowedException,
+    NotFoundException,
+    RecursionError,
+    ReefError,
+)
+PAGE_ERRORS: dict[int | type[Exception], Any] = dict.fromkeys(_KINDS, _handle)
 """The exception handlers of the pages; they name all that the application has handlers for."""
