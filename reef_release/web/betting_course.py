@@ -19,8 +19,8 @@ from reef_release.web.rule_words import asks_for, sequential_tests
 
 __all__ = ["TestCourse", "courses"]
 
-WIDTH = 640.0
-HEIGHT = 150.0
+WIDTH = 960.0
+HEIGHT = 180.0
 LEFT = 46.0
 _RIGHT = 10.0
 _TOP = 12.0

@@ -21,11 +21,12 @@ __all__ = ["Attempt", "CheckLine", "Exam", "Reply", "Text", "bodies_of", "exam",
 class Text:
     """What an auditor reads of one body: the reply, and what each verifier found in it now.
 
-    `why` is keyed by verifier: (what it found, why that passes or fails). `fault` says why the
-    body could not be read.
+    `checks` is keyed by verifier: (what it found, why that passes or fails). `left_out` is how
+    many characters of the reply are not shown; `fault` says why the body could not be read.
     """
 
     reply: str = ""
+    left_out: int = 0
     finish_reason: str = ""
     tokens: int = 0
     checks: Mapping[str, tuple[str, str]] | None = None

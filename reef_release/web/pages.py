@@ -16,6 +16,8 @@ from reef_release.web.access import signed_in
 from reef_release.web.errors import PAGE_ERRORS, unrouted
 from reef_release.web.frame import Frame, make_frame
 from reef_release.web.routes.actions import do_action, show_action
+from reef_release.web.routes.candidates import show_candidate, show_candidates
+from reef_release.web.routes.gates import show_gate, show_gates
 from reef_release.web.routes.learning import show_learning
 from reef_release.web.routes.live import show_live
 from reef_release.web.routes.log import LOG_HANDLERS
@@ -24,6 +26,7 @@ from reef_release.web.routes.sessions import list_sessions, show_session
 from reef_release.web.routes.sign_in import choose_theme, send_token, show_sign_in, sign_out
 from reef_release.web.routes.signal import show_signal
 from reef_release.web.routes.static import show_static
+from reef_release.web.routes.timeline import show_timeline
 
 __all__ = ["HANDLERS", "PAGES"]
 
@@ -32,11 +35,16 @@ HANDLERS: list[ControllerRouterHandler] = [
     do_action,
     list_sessions,
     show_action,
+    show_candidate,
+    show_candidates,
+    show_gate,
+    show_gates,
     show_learning,
     show_scenario,
     show_scenarios,
     show_session,
     show_signal,
+    show_timeline,
 ]
 """The pages that are for people who are signed in; each takes a `frame`."""
 

@@ -200,8 +200,8 @@ def _tally(scenario: Scenario, gate_id: str) -> str:
     """What the trials of a decided gate came to."""
     gate = scenario.gates[gate_id]
     candidate, incumbent = gate.passes("candidate"), gate.passes("incumbent")
-    words = f"passed {sum(candidate)} of {len(candidate)} tasks"
-    if gate.opened.base is not None:
+    words = f"passed {sum(candidate)} of {len(candidate)} tasks" if candidate else "no task done"
+    if candidate and gate.opened.base is not None:
         words += f", the incumbent {sum(incumbent)}"
     if gate.errors:
         words += f"; {gate.errors} error{'s' if gate.errors > 1 else ''}"

@@ -18,7 +18,7 @@ __all__ = ["Band", "Lane", "Mark", "Picture", "Segment", "picture"]
 
 COLUMN = 40
 """Width of a column: a mark and the room around it, more than the 24 that a finger needs."""
-LANE = 52
+LANE = 64
 _LEFT = 108
 _TOP = 10
 _FOOT = 34
