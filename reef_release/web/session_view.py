@@ -6,7 +6,7 @@ the page costs what it shows. What was said is no part of it: texts are in `sess
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reef_release.domain import events as ev
@@ -348,8 +348,9 @@ def _batch(scenario: Scenario, batch_id: str, end: Row | None, at: int) -> Batch
 
 def _picture(turns: Sequence[TurnView]) -> Picture:
     """Links between calls of the page; the longer one is, the further out it goes."""
-    right = _LANE * _MOST_LANES + 8
     places = {turn.place: index for index, turn in enumerate(turns)}
+    reaches = [_reach(index, places.get(other)) for index, other in _others(turns)]
+    right = _LANE * max(reaches, default=0) + 12
     links = []
     for index, turn in enumerate(turns):
         for kind, other in (("follows", turn.follows_place), ("replaces", turn.replaces_place)):
@@ -358,8 +359,7 @@ def _picture(turns: Sequence[TurnView]) -> Picture:
             words = f"call {turn.place} {_VERBS[kind]} call {other}"
             y = _y(index)
             if other in places:
-                reach = min(max(index - places[other], 1), _MOST_LANES)
-                x = right - _LANE * reach
+                x = right - _LANE * _reach(index, places[other])
                 path = f"M{right:g} {y:g} C{x:g} {y:g} {x:g} {_y(places[other]):g} "
                 path += f"{right:g} {_y(places[other]):g}"
             else:
@@ -372,6 +372,18 @@ def _picture(turns: Sequence[TurnView]) -> Picture:
         height=_ROW * len(turns) + 4,
         text_x=right + 14,
     )
+
+
+def _others(turns: Sequence[TurnView]) -> Iterator[tuple[int, int]]:
+    for index, turn in enumerate(turns):
+        for other in (turn.follows_place, turn.replaces_place):
+            if other is not None:
+                yield index, other
+
+
+def _reach(index: int, other: int | None) -> int:
+    """How many lanes a link goes out; one to another page goes out by one."""
+    return 1 if other is None else min(max(index - other, 1), _MOST_LANES)
 
 
 _VERBS = {"follows": "reacts to the reply of", "replaces": "takes the place of"}

@@ -22,6 +22,7 @@ from reef_release.web.session_view import (
     session_view,
     turn_streams,
 )
+from reef_release.web.visible import is_long, pieces
 
 __all__ = ["list_sessions", "show_session"]
 
@@ -54,7 +55,14 @@ async def show_session(
     )
     texts = await session_texts(service.blobs, view.turns, may_read=may_read)
     return frame.render(
-        "session.html", view=view, texts=texts, may_read=may_read, page=page, per_page=CALLS_PAGE
+        "session.html",
+        view=view,
+        texts=texts,
+        may_read=may_read,
+        page=page,
+        per_page=CALLS_PAGE,
+        pieces=pieces,
+        is_long=is_long,
     )
 
 

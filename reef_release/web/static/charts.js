@@ -2,6 +2,7 @@
 // Without this script, or without uPlot, the server's pictures stay.
 
 const HEIGHT = 240;
+const WHOLE = Array.from({ length: 24 }, (_, index) => [1, 2, 5][index % 3] * 10 ** Math.floor(index / 3));
 const DASHES = [[], [6, 3], [2, 3], [9, 3, 2, 3]];
 
 function colour(name) {
@@ -45,7 +46,7 @@ function draw(figure, place) {
     width: Math.max(place.clientWidth, 200),
     height: HEIGHT,
     scales: { x: { time: false }, y: { range: () => chart.range } },
-    axes: [{ ...axis, label: chart.x, labelSize: 18, labelFont: "11px system-ui, sans-serif" }, { ...axis, size: 56 }],
+    axes: [{ ...axis, incrs: WHOLE, label: chart.x, labelSize: 18, labelFont: "11px system-ui, sans-serif" }, { ...axis, size: 56 }],
     series: [
       { label: "at" },
       ...chart.names.map((label, index) => ({
