@@ -26,6 +26,7 @@ __all__ = [
     "Approval",
     "BudgetLine",
     "ChannelView",
+    "Earlier",
     "GateProgress",
     "NodeLine",
     "Overview",
@@ -43,7 +44,9 @@ _REFUSALS = 5
 _TAIL = 20
 _NODES = 24
 _APPROVALS = 10
+_EARLIER = 3
 _GATES_LOOKED_AT = 200
+_POINTERS_LOOKED_AT = 50
 _SCREENED = ("candidate.refused", "gate.failed", "gate.inconclusive", "gate.errored", "gate.stale")
 
 
@@ -86,6 +89,14 @@ class GateProgress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """A release that was served before and could be again."""
+
+    release_id: str
+    pointer: Pointer
+
+
+@dataclass(frozen=True, kw_only=True)
 class ChannelView:
     """A channel: what it serves, since when and why, its document, and what is tried on it.
 
@@ -100,6 +111,7 @@ class ChannelView:
     document_at: str | None
     document_left_s: float | None
     gate: GateProgress | None
+    earlier: list[Earlier]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +256,21 @@ async def _channel(past: Past, name: str, now: datetime, lifetime: timedelta) ->
         document_at=None if document is None else document.issued_at,
         document_left_s=left,
         gate=None if gate is None else _progress(await past.gate(gate)),
+        earlier=_earlier(past, name),
     )
+
+
+def _earlier(past: Past, channel: str) -> list[Earlier]:
+    """The releases served last, each once, without the one served now and revoked ones."""
+    pointers = past.pointers(channel)
+    found: dict[str, Pointer] = {}
+    for pointer in reversed(pointers[-_POINTERS_LOOKED_AT:]):
+        found.setdefault(pointer.release_id, pointer)
+    return [
+        Earlier(release_id=release_id, pointer=pointer)
+        for release_id, pointer in list(found.items())[1:]
+        if past.revoked_position(release_id) is None
+    ][:_EARLIER]
 
 
 def _why(past: Past, release_id: str) -> Why | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+import httpx
+
 from reef_release.domain.canonical import canonical_json
 from tests.integration.api.server import ServerProcess
-from tests.integration.api.story import CHANNEL, Problem, Site, Story, model_files, until
+from tests.integration.api.story import CHANNEL, SCENARIO, Problem, Site, Story, model_files, until
 from tests.integration.api.traffic import (
     HINT,
     Agent,
@@ -64,6 +66,19 @@ class Told:
     @property
     def url(self) -> str:
         return self.server.url
+
+    def load(self, node: str) -> None:
+        """A node reports that it serves the origin: one more event."""
+        body = {
+            "scenario": SCENARIO,
+            "channel": CHANNEL,
+            "release_id": self.origin,
+            "serial": 1,
+            "canary_difference": "0.001",
+        }
+        headers = {"Authorization": f"Bearer {self.site.token('serve')}"}
+        answer = httpx.post(f"{self.url}/reef/nodes/{node}/reports", json=body, headers=headers)
+        assert answer.status_code == 201, answer.text
 
     @property
     def site(self) -> Site:

@@ -7,8 +7,8 @@ for (const button of document.querySelectorAll("button.copy")) {
   button.hidden = false;
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(button.dataset.copy);
-    button.textContent = "copied";
-    setTimeout(() => { button.textContent = "copy"; }, 1500);
+    button.classList.add("done");
+    setTimeout(() => button.classList.remove("done"), 1500);
   });
 }
 
@@ -28,7 +28,7 @@ function tailRow(row, scenario) {
   const first = document.createElement("td");
   first.append(link);
   const time = row.recorded_at.slice(11, 19);
-  made.append(first, cell(time), cell(row.type, "nowrap"), cell(row.line, "wide"), cell(row.actor, "nowrap"));
+  made.append(first, cell(row.line, "wide"), cell(row.type, "nowrap"), cell(time, "nowrap"), cell(row.actor, "nowrap"));
   made.className = "new";
   return made;
 }
