@@ -53,6 +53,13 @@ def story(world: World) -> None:
     world.append(recorded("next"))
     world.append(bound("next", "c0", session="c0"))
     world.append(judged("c0", target="c0"))
+    for number in range(19):
+        world.append(recorded(f"lost{number}"))
+        world.append(unbound(f"lost{number}", reason="unknown-reply"))
+    world.append(ev.SignalAlarmRaised(reason="unknown-reply", unbound=19))
+    world.append(recorded("found"))
+    world.append(bound("found", "c1", session="c1"))
+    world.append(ev.SignalAlarmCleared(reason="bound"))
     world.refuse(world.submit())
     failed = world.admitted()
     world.gate(failed, "-" * 24)
