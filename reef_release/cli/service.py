@@ -126,7 +126,8 @@ def up(
             return
         _say(f"not yet: {late}; see {stack.home}/logs/node.log" if late else "the engine serves it")
         console.print(
-            f"\nReef Release runs at {stack.url} (process {os.getpid()}); API at /schema.\n"
+            f"\nReef Release runs at {stack.url} (process {os.getpid()}): pages for a browser"
+            f" (sign in with the token in {stack.token_file(TokenRole.OPERATE)}), API at /schema.\n"
             f"Serving {SCENARIO}/stable at {stack.engine_url}/v1.\n"
             f"Agents call {stack.url}/v1; key: {stack.token_file(TokenRole.INGEST)},"
             f" header: x-reef-scenario: {SCENARIO}.\n"

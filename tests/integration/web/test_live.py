@@ -1,4 +1,4 @@
-"""The live tail of a real server: rows as they come, resumed, limited, and ended with the service."""
+"""The live tail of a real server: rows as they come, resumed, limited, ended with the service."""
 
 from __future__ import annotations
 
