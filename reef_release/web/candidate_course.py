@@ -48,7 +48,7 @@ def steps_of(
         Step(
             position=candidate.submitted_position,
             what="submitted",
-            detail=f"by {candidate.actor}, {candidate.submitted_at}",
+            detail=f"by {candidate.actor}",
         )
     ]
     for position, what in (

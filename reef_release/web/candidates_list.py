@@ -10,6 +10,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.web.candidate_course import status_of
 from reef_release.web.facts import candidate_at, gate_at, reached
+from reef_release.web.gate_page import headline
 from reef_release.web.score_difference import score_difference
 
 __all__ = ["CandidateLine", "candidate_lines", "undecided_among"]
@@ -19,7 +20,8 @@ __all__ = ["CandidateLine", "candidate_lines", "undecided_among"]
 class CandidateLine:
     """One candidate in a line; `difference` is tasks won less tasks lost in its newest gate.
 
-    `why` is the first reason of a refusal, and `more` how many others there are.
+    `why` is the first reason of a refusal, or how its newest gate ended; `more` counts the other
+    reasons.
     """
 
     candidate_id: str
@@ -102,6 +104,12 @@ def _line(scenario: Scenario, candidate: Candidate, gate: Gate | None, at: int) 
         passed=sum(passes),
         tasks=len(passes),
         difference=difference,
-        why=candidate.reasons[0].message if candidate.reasons else "",
+        why=_why(scenario, candidate, gate),
         more=max(len(candidate.reasons) - 1, 0),
     )
+
+
+def _why(scenario: Scenario, candidate: Candidate, gate: Gate | None) -> str:
+    if candidate.reasons:
+        return candidate.reasons[0].message
+    return "" if gate is None else headline(scenario, gate)

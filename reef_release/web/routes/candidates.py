@@ -30,6 +30,8 @@ __all__ = ["show_candidate", "show_candidates"]
 _CANDIDATES = 25
 _TENSORS = 40
 """Tensors shown before the rest is folded."""
+_MARKS = 200
+"""Tasks with a mark of their own, the worst first."""
 
 
 @get("/s/{scenario:str}/candidates", include_in_schema=False)
@@ -95,6 +97,7 @@ async def show_candidate(
         difference=difference,
         metrics=metric_difference(own, None if other is None else other.submitted),
         most_tensors=_TENSORS,
+        most_marks=_MARKS,
         pieces=pieces,
         is_long=is_long,
     )

@@ -65,6 +65,8 @@ async def show_gate(
     return frame.render(
         "gate.html",
         view=view,
+        opened_at=await _time(past, view.opened_position),
+        ended_at="" if view.decision is None else await _time(past, view.decision.position),
         exact=await _exact(gate) if odds == "exact" else None,
         last_slots=SLOTS,
         pieces=pieces,
@@ -76,6 +78,12 @@ async def trials_of(past: Past, gate_id: str) -> list[int]:
     """The positions of the valid trials of a gate."""
     stream = f"gate/{gate_id}"
     return await past.history.positions_in_stream(past.name, stream, ev.GateTrial.TYPE)
+
+
+async def _time(past: Past, position: int) -> str:
+    row = await past.history.event(position)
+    assert row is not None, "the state has folded what is at this position"
+    return row.envelope.recorded_at
 
 
 async def _exact(gate: Gate) -> ExactOdds:

@@ -33,7 +33,13 @@ async def show_timeline(
     """The newest entries from below *before* on; of these kinds and of this channel."""
     past = frame.past()
     kinds = [each for each in KINDS if each in (kind or [])]
-    channels = sorted(past.channels())
+    channels = sorted(
+        {
+            each.submitted.channel
+            for each in past.scenario.candidates.values()
+            if each.submitted_position <= past.at
+        }
+    )
     channel = channel if channel in channels else None
     entries, older = await _entries(frame, kinds, channel, before)
     holds = await _holds(past.history, past.name, entries)

@@ -134,7 +134,7 @@ async def test_a_candidate_has_regressions_first(story: WebStory) -> None:
     found = words(html)
     assert found.index("Slot 2 task") < found.index("Slot 0 task")
     assert "all checks 17 of 18 2 +15 1 16" in found
-    assert "model.safetensors … changed" in found
+    assert "model.safetensors changed" in found
     assert "w changed F32 [1] same form 4 1" in found
 
 
