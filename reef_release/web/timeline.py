@@ -32,11 +32,12 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "revocation": ("candidate.revoked", "release.revoked", "key.revoked"),
     "approval": ("release.approved",),
     "policy": ("scenario.created", "policy.changed"),
+    "root": ("root.rotated",),
     "fall": ("watch.fallen",),
 }
 """The kinds of entries, each with the event types that it is made of."""
 
-GLOBAL_TYPES = frozenset({"key.revoked"})
+GLOBAL_TYPES = frozenset({"key.revoked", "root.rotated"})
 """Those that stand in the log's own scenario and concern all others."""
 
 _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
@@ -78,8 +79,15 @@ def types_of(kinds: Iterable[str]) -> tuple[str, ...]:
 def timeline_entries(
     state: State, scenario: Scenario, rows: Iterable[Row], at: int, channel: str | None = None
 ) -> list[Entry]:
-    """The entries of *rows* by *at*; of *channel* and of all channels, if one is given."""
-    found = (_entry(state, scenario, row) for row in rows if row.position <= at)
+    """The entries of *rows* by *at*; of *channel* and of all channels, if one is given.
+
+    What concerns all scenarios counts from this one's creation on.
+    """
+    found = (
+        _entry(state, scenario, row)
+        for row in rows
+        if scenario.created_position <= row.position <= at
+    )
     return [each for each in found if channel is None or each.channel in (None, channel)]
 
 
@@ -166,6 +174,8 @@ def _scenario_fields(data: ev.EventData) -> dict[str, Any]:
             return {"what": "resumed", "reason": data.reason}
         case ev.KeyRevoked():
             return {"what": f"{data.role} key {data.key_id[:12]} revoked", "reason": data.reason}
+        case ev.RootRotated():
+            return {"what": f"trust root {data.version} in force", "reason": data.reason}
         case ev.PolicyChanged():
             what = f"policy changed to {data.policy_digest[:12]}"
             return {"what": what, "reason": data.reason}

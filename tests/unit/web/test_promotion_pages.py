@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from reef_release.domain.events import VerdictRecord
+from reef_release.projections.replay import ReplayChecks
 from reef_release.tokens import TokenRole
 from reef_release.web import tensor_difference
 from tests.web_site import visit
@@ -150,6 +152,7 @@ async def test_weights_beyond_the_limit_are_compared_by_their_headers(
     found = words(await page(story, f"/candidates/{story.paired}"))
     assert "python -m reef_release.web.tensor_difference" in found
     assert "w not read F32 [1] same form" in found
+    assert "reef/blobs/" in found
 
 
 async def test_a_candidate_that_names_a_suite_among_its_files_is_not_opened(
@@ -207,6 +210,34 @@ async def test_the_timeline_pages_by_position_and_loses_nothing(tmp_path: Path) 
             path = older[1] if older else ""
     expected = [world.scenario.created_position, *range(world.head - 59, world.head + 1)]
     assert seen == sorted(expected, reverse=True)
+
+
+async def test_a_long_reply_is_folded_and_one_that_is_lost_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    gate_id = world.open_gate(world.admitted())
+    words = "So it goes on. " * 2000
+    long = world.trial_body(gate_id, "+", reply=f"{words}The answer is 0.")
+    world.append(
+        world.trial(
+            gate_id, "-", body=world.put_trial(long), verdict=verdict_of(world, gate_id, long.reply)
+        )
+    )
+    world.append(world.trial(gate_id, "+"))
+    lost = world.gate_of(gate_id).trials[1].body
+    assert lost is not None
+    world.blobs.erase_sync(lost)
+    async with visit(world) as client:
+        html = (await client.get(f"{BASE}/gates/{gate_id}")).text
+    assert '<details class="reply"><summary>30,016 characters: So it goes on.' in html
+    assert "10,016 more characters; the body has them all." in html
+    assert "Not stored: the body was erased, or its file is lost." in html
+
+
+def verdict_of(world: World, gate_id: str, reply: str) -> VerdictRecord:
+    gate = world.gate_of(gate_id)
+    checks = ReplayChecks(world.anchor, world.blobs)
+    return checks.verdict(gate.part.verifiers, reply, gate.tasks[0].answer)
 
 
 async def test_an_empty_scenario_says_what_comes_next(tmp_path: Path) -> None:

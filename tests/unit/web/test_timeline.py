@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from reef_release.domain import events as ev
+from reef_release.signing.keys import Role
 from reef_release.web.timeline import KINDS, Entry, timeline_entries, types_of
 from reef_release.web.timeline_picture import picture
 from tests.web_story import WebStory, rows_of, tell
+from tests.world import World
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,7 @@ def test_every_kind_of_the_story_has_its_entries(story: WebStory) -> None:
         "revocation": 1,
         "approval": 1,
         "policy": 3,
+        "root": 0,
         "fall": 0,
     }
 
@@ -135,3 +139,53 @@ def test_a_hold_is_a_band_from_where_it_began_to_where_it_ended(story: WebStory)
 
 def test_without_entries_there_is_no_picture(story: WebStory) -> None:
     assert picture(story.scenario, [], story.world.head) is None
+
+
+def test_a_new_trust_root_and_a_revoked_key_concern_every_scenario(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    world.release()
+    world.revoke_key(Role.RELEASE)
+    world.append(
+        ev.RootRotated(
+            version=2, metadata=world.root_text(world.keys, version=2), reason="a new ceremony"
+        )
+    )
+    rows = rows_of(world, world.head, types_of(["root", "revocation"]))
+    found = timeline_entries(world.state, world.scenario, rows, world.head)
+    assert [(each.kind, each.what, each.channel) for each in found] == [
+        ("root", "trust root 2 in force", None),
+        ("revocation", f"release key {world.keys[Role.RELEASE].key_id[:12]} revoked", None),
+    ]
+    assert found[0].reason == "a new ceremony"
+
+
+@pytest.mark.parametrize("kind", [ev.GateFailed, ev.GatePassed])
+def test_what_names_a_gate_that_never_was_is_told_all_the_same(
+    tmp_path: Path, kind: type[ev.DecisionPosted]
+) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    release = world.release()
+    fields = {"base": None, "channel": "stable", "attestation": {}, "canary": None}
+    world.attack(kind(gate_id="none", candidate_id=release, **fields))  # type: ignore[arg-type]
+    world.attack(ev.GateStale(gate_id="none", pointer_position=3))
+    world.attack(ev.CandidateRevoked(candidate_id="0" * 64, reason="a stranger"))
+    world.attack(ev.ReleaseApproved(release_id=release, gate_id="none", reason="why not"))
+    rows = rows_of(world, world.head, types_of(()))
+    found = timeline_entries(world.state, world.scenario, rows, world.head)
+    void = [each for each in found if not each.has_effect]
+    expected = {"gate.stale", "candidate.revoked", "release.approved"}
+    assert {each.type for each in void} == expected | ({kind.TYPE} - {"gate.passed"})
+    assert picture(world.scenario, found, world.head) is not None
+
+
+def test_an_event_that_is_of_no_form_is_told_as_unreadable(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    whole = world.envelope(ev.ScenarioHeld(reason="x"))
+    world.bodies.append(whole.replace(b'{"reason":"x"}', b'{"raison":"x"}'))
+    world.rebuild()
+    rows = rows_of(world, world.head, types_of(["hold"]))
+    entry = one(timeline_entries(world.state, world.scenario, rows, world.head))
+    assert (entry.what, entry.has_effect) == ("unreadable data", False)
