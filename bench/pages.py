@@ -57,10 +57,20 @@ async def measure(given: argparse.Namespace) -> None:
         async with httpx.AsyncClient(
             transport=transport, base_url="http://reef", headers={"accept": "text/html"}
         ) as http:
+            await _quiet()
             await _sign_in(http, service)
             print(f"{'page':34} {'bytes':>8} {'median':>9} {'p95':>9} {'longest':>9}")
             for name, path in _paths(service, given.scenario).items():
                 await _ask(http, name, path, given.requests)
+
+
+async def _quiet(patience_s: float = 300) -> None:
+    """Wait until what a service does at its start (correlation reads calls again) is over."""
+    end, calm = time.monotonic() + patience_s, 0
+    while calm < 20 and time.monotonic() < end:
+        before = time.monotonic()
+        await asyncio.sleep(0.05)
+        calm = calm + 1 if time.monotonic() - before < 0.055 else 0
 
 
 async def _sign_in(http: httpx.AsyncClient, service: Service) -> None:
@@ -110,7 +120,7 @@ async def _ask(http: httpx.AsyncClient, name: str, path: str, requests: int) -> 
         answer = await http.get(path, follow_redirects=True)
         times_ms.append((time.perf_counter() - started) * 1e3)
         if answer.status_code != 200:
-            print(f"{name:34} {answer.status_code}")
+            print(f"{name:34} {answer.status_code} {answer.text[:300]}")
             return
     times_ms.sort()
     p95 = times_ms[math.ceil(0.95 * len(times_ms)) - 1]

@@ -165,6 +165,8 @@ def tell(world: World) -> None:
     world.append(ev.SignalAlarmCleared(reason="bound"))
     last_at = world.scenario.traffic.sessions["early"].last_at
     world.append(ev.SessionExpired(session_id="early", last_at=last_at, turn_count=3))
+    world.attack(recorded("early"))
+    world.attack(judged("early"))
     world.gate(world.admitted(), "---")
 
 
