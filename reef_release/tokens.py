@@ -84,6 +84,13 @@ class Tokens:
             next_step="Create one with `reef-release token create --role ROLE`.",
         )
 
+    def derived_key(self, purpose: str) -> bytes:
+        """32 bytes for another use of the secret; what they sign is never taken for a token.
+
+        The purpose is not base64url, as claims are, so no token has this MAC.
+        """
+        return hmac.digest(self._secret, f"key for {purpose}".encode(), hashlib.sha256)
+
     def _mac(self, claims: str) -> bytes:
         return hmac.digest(self._secret, claims.encode(), hashlib.sha256)
 

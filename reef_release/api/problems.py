@@ -30,6 +30,7 @@ __all__ = [
     "SUBMIT_PROBLEMS",
     "WRITE_PROBLEMS",
     "Problem",
+    "problem_for",
     "problem_of",
     "problem_of_http",
     "problem_plugin",
@@ -132,6 +133,19 @@ def problem_plugin() -> ProblemDetailsPlugin:
             }
         )
     )
+
+
+def problem_for(error: Exception) -> ProblemDetailsException:
+    """Any exception as a problem; a defect is logged."""
+    match error:
+        case ReefError():
+            return problem_of(error)
+        case HTTPException():
+            return problem_of_http(error)
+        case RecursionError():
+            return _from_depth(error)
+        case _:
+            return _from_defect(error)
 
 
 def problem_of(error: ReefError) -> ProblemDetailsException:

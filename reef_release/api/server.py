@@ -11,7 +11,7 @@ import structlog
 import uvicorn
 import uvloop
 
-from reef_release.api.app import create_app
+from reef_release.api.app import Pages, create_app
 from reef_release.api.service import open_service
 from reef_release.errors import SettingsError
 from reef_release.settings import Settings
@@ -21,10 +21,13 @@ __all__ = ["configure_logging", "serve"]
 _GRACE_S = 10
 
 
-def serve(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises `SettingsError` and `LogUnavailable` at the start."""
+def serve(settings: Settings, pages: Pages | None = None) -> None:
+    """Serve the API, and *pages* beside it, until SIGTERM or SIGINT.
+
+    Raises `SettingsError` and `LogUnavailable` at the start.
+    """
     configure_logging()
-    uvloop.run(_serve(settings))
+    uvloop.run(_serve(settings, pages))
 
 
 def configure_logging() -> None:
@@ -40,10 +43,10 @@ def configure_logging() -> None:
     )
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, pages: Pages | None) -> None:
     # Bound before anything else, so that a port in use is an error of this process's own.
     with _listening(settings) as listening:
-        await _serve_on(listening, settings)
+        await _serve_on(listening, settings, pages)
 
 
 def _listening(settings: Settings) -> socket.socket:
@@ -56,13 +59,13 @@ def _listening(settings: Settings) -> socket.socket:
         ) from error
 
 
-async def _serve_on(listening: socket.socket, settings: Settings) -> None:
+async def _serve_on(listening: socket.socket, settings: Settings, pages: Pages | None) -> None:
     async with open_service(settings) as service:
         # uvicorn raises a signal again once it has stopped; the service is still to be closed.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         config = uvicorn.Config(
-            create_app(service),
+            create_app(service, pages),
             lifespan="on",
             log_level="warning",
             timeout_graceful_shutdown=_GRACE_S,

@@ -31,8 +31,10 @@ from reef_release.domain.state import Scenario, State
 from reef_release.errors import NotFound, SettingsError
 from reef_release.log import EventLog
 from reef_release.projections.erased import ErasedBodies
+from reef_release.projections.learning import Learning
 from reef_release.projections.live import LiveState
 from reef_release.projections.replay import ReplayChecks
+from reef_release.projections.sessions import SessionIndex
 from reef_release.projections.signal import SignalHealth
 from reef_release.settings import Settings
 from reef_release.signing.keyring import PRIVATE_NAME, ROOT_NAME
@@ -55,6 +57,8 @@ class Service:
     correlating: Correlating
     erasing: Erasing
     signal: SignalHealth
+    sessions: SessionIndex
+    learning: Learning
     documents: Documents
     leases: Leases
     claims: GateClaims
@@ -105,7 +109,8 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     blobs = DirectoryBlobStore(
         settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes, erased=erased.error
     )
-    signal = SignalHealth()
+    signal, sessions = SignalHealth(), SessionIndex()
+    learning = Learning(sessions)
     async with (
         Spool.open(settings.spool_dir) as spool,
         aclosing(Upstream(settings)) as upstream,
@@ -114,7 +119,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         LiveState.follow(
             log,
             ReplayChecks(anchor, blobs),
-            [signal, erased],
+            [signal, sessions, learning, erased],
             accept_missing_blobs=settings.accept_missing_blobs,
         ) as live,
     ):
@@ -163,6 +168,8 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 correlating=correlating,
                 erasing=erasing,
                 signal=signal,
+                sessions=sessions,
+                learning=learning,
                 documents=Documents(live, pointer_key, settings.document_lifetime_s),
                 leases=Leases(settings.lease_s),
                 claims=GateClaims(live, commands, settings.lease_s),

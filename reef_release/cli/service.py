@@ -40,8 +40,9 @@ def serve(
     port: Annotated[int | None, typer.Option("--port", help="Port to listen on.")] = None,
     home: Home = None,
 ) -> None:
-    """Serve the API on the database of DATABASE_URL (or REEF_DATABASE_URL)."""
+    """Serve the API and the pages on the database of DATABASE_URL (or REEF_DATABASE_URL)."""
     from reef_release.api.server import serve as run
+    from reef_release.web.pages import PAGES
 
     settings = load_settings(home=home, host=host, port=port)
     if not settings.database_url:
@@ -49,7 +50,7 @@ def serve(
             "No database is set.",
             next_step="Set DATABASE_URL, or run `reef-release up` for an embedded one.",
         )
-    run(settings)
+    run(settings, PAGES)
 
 
 def migrate(
@@ -125,7 +126,8 @@ def up(
             return
         _say(f"not yet: {late}; see {stack.home}/logs/node.log" if late else "the engine serves it")
         console.print(
-            f"\nReef Release runs at {stack.url} (process {os.getpid()}); API at /schema.\n"
+            f"\nReef Release runs at {stack.url} (process {os.getpid()}): pages for a browser"
+            f" (sign in with the token in {stack.token_file(TokenRole.OPERATE)}), API at /schema.\n"
             f"Serving {SCENARIO}/stable at {stack.engine_url}/v1.\n"
             f"Agents call {stack.url}/v1; key: {stack.token_file(TokenRole.INGEST)},"
             f" header: x-reef-scenario: {SCENARIO}.\n"

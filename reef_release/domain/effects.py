@@ -168,6 +168,7 @@ def _candidate_refused(
 ) -> None:
     candidate = state.scenarios[envelope.scenario].candidates[data.candidate_id]
     candidate.status = "refused"
+    candidate.refused_position = envelope.position
     candidate.reasons = list(data.reasons)
 
 

@@ -94,6 +94,7 @@ class Candidate:
     actor: str
     status: str = "submitted"
     admitted_position: int | None = None
+    refused_position: int | None = None
     draw: Draw | None = None
     reasons: list[Reason] = field(default_factory=list)
     revoked_position: int | None = None

@@ -7,7 +7,7 @@ decided by one SQL function under one lock, so that several processes may use on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import structlog
 from reef_release.errors import LogUnavailable, SettingsError
 from reef_release.log.connections import TRANSIENT, connect, open_pool
 from reef_release.log.entries import Appended, NewEvent, StoredEvent
+from reef_release.log.finder import Finder
 from reef_release.log.listener import Listener
 from reef_release.log.reader import Reader
 from reef_release.log.sequencer import Sequencer
@@ -25,10 +26,10 @@ from reef_release.log.statements import load_statements
 
 __all__ = ["SCHEMA_REVISION", "EventLog"]
 
-SCHEMA_REVISION = "0007"
+SCHEMA_REVISION = "0008"
 """The oldest schema that this code works with; revisions sort as text."""
 
-_QUERIES = Path(__file__).with_name("sql") / "queries.sql"
+_SQL = Path(__file__).with_name("sql")
 _POLL_S = 1.0
 _CLOSE_S = 2.0
 _log = structlog.get_logger(__name__)
@@ -41,6 +42,7 @@ class EventLog:
         self._sequencer = sequencer
         self._reader = reader
         self._listener = listener
+        self.find = Finder(reader)
 
     @classmethod
     @asynccontextmanager
@@ -53,7 +55,7 @@ class EventLog:
         `LogUnavailable`, `SettingsError` when the schema is missing or too old, and
         `InvalidEvent` when the log's end was changed by hand.
         """
-        statements = load_statements(_QUERIES)
+        statements = load_statements(_SQL / "queries.sql") | load_statements(_SQL / "find.sql")
         pool = await _open_pool(dsn)
         try:
             await _check_schema(pool, statements["schema_revision"])
@@ -104,6 +106,43 @@ class EventLog:
         Raises `LogUnavailable`.
         """
         return await self._reader.page(after, limit, scenario, type)
+
+    async def read_back(
+        self,
+        until: int,
+        limit: int,
+        scenario: str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> list[StoredEvent]:
+        """Up to *limit* events up to position *until*, the newest first.
+
+        Raises `LogUnavailable`, as the methods below do.
+        """
+        return await self._reader.back(until, limit, scenario, types)
+
+    async def read_types(
+        self, after: int, until: int, limit: int, scenario: str, types: Sequence[str]
+    ) -> list[StoredEvent]:
+        """Up to *limit* events of *types* behind *after* and up to *until*, in order."""
+        return await self._reader.types_page(after, until, limit, scenario, types)
+
+    async def read_stream(
+        self, after: int, until: int, limit: int, scenario: str, stream: str
+    ) -> list[StoredEvent]:
+        """Up to *limit* events of one stream behind *after* and up to *until*, in order."""
+        return await self._reader.stream_page(after, until, limit, scenario, stream)
+
+    async def ends_of_streams(
+        self, until: int, scenario: str, streams: Sequence[str]
+    ) -> list[StoredEvent]:
+        """The last event of each of *streams* up to position *until*, in log order."""
+        return await self._reader.ends_of_streams(until, scenario, streams)
+
+    async def positions_in_stream(
+        self, until: int, scenario: str, stream: str, type_name: str
+    ) -> list[int]:
+        """Where the events of a type stand in one stream, up to position *until*."""
+        return await self._reader.positions_in_stream(until, scenario, stream, type_name)
 
     async def subscribe(self, after: int = -1) -> AsyncIterator[list[StoredEvent]]:
         """Every event behind position *after*, in pages, for as long as the log is open.

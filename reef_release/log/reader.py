@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asyncpg
@@ -46,6 +46,57 @@ class Reader:
             filters.append(type_name)
         rows = await self._fetch(name, after, limit, *filters)
         return [StoredEvent(position, body) for position, body in rows]
+
+    async def rows(self, name: str, *values: Any) -> list[StoredEvent]:
+        """What the statement *name* finds."""
+        found = await self._fetch(name, *values)
+        return [StoredEvent(row["position"], row["body"]) for row in found]
+
+    async def back(
+        self,
+        until: int,
+        limit: int,
+        scenario: str | None = None,
+        types: Sequence[str] | None = None,
+    ) -> list[StoredEvent]:
+        """Up to *limit* events up to position *until*, the newest first."""
+        name, filters = "newest", list[Any]()
+        if scenario is not None:
+            name, filters = "newest_of_scenario", [scenario]
+        if types is not None:
+            name = "newest_of_types" if scenario is None else "newest_of_scenario_and_types"
+            filters.append(list(types))
+        rows = await self._fetch(name, until, limit, *filters)
+        return [StoredEvent(position, body) for position, body in rows]
+
+    async def types_page(
+        self, after: int, until: int, limit: int, scenario: str, types: Sequence[str]
+    ) -> list[StoredEvent]:
+        """Up to *limit* events of *types* behind *after* and up to *until*, in order."""
+        name = "oldest_of_scenario_and_types"
+        rows = await self._fetch(name, after, until, limit, scenario, list(types))
+        return [StoredEvent(position, body) for position, body in rows]
+
+    async def stream_page(
+        self, after: int, until: int, limit: int, scenario: str, stream: str
+    ) -> list[StoredEvent]:
+        """Up to *limit* events of one stream behind *after* and up to *until*, in order."""
+        rows = await self._fetch("page_of_stream", after, until, limit, scenario, stream)
+        return [StoredEvent(position, body) for position, body in rows]
+
+    async def ends_of_streams(
+        self, until: int, scenario: str, streams: Sequence[str]
+    ) -> list[StoredEvent]:
+        """The last event of each of *streams* up to position *until*, in order."""
+        rows = await self._fetch("newest_of_streams", until, scenario, list(streams))
+        return [StoredEvent(position, body) for position, body in rows]
+
+    async def positions_in_stream(
+        self, until: int, scenario: str, stream: str, type_name: str
+    ) -> list[int]:
+        """Where the events of a type stand in one stream, up to position *until*."""
+        rows = await self._fetch("positions_in_stream", until, scenario, stream, type_name)
+        return [row["position"] for row in rows]
 
     async def head(self) -> int:
         """The last position, -1 for an empty log."""

@@ -61,6 +61,8 @@ class EventRow(SQLModel, table=True):
         UniqueConstraint("scenario", "stream", "version", name="events_stream_version_key"),
         Index("events_by_scenario", "scenario", "position"),
         Index("events_by_type", "type", "position"),
+        # A page shows the newest events of some types: none may cost a scan of the scenario.
+        Index("events_by_scenario_and_type", "scenario", "type", "position"),
         # Asked once per append batch; small, and it allows one creation per scenario only.
         Index(
             "events_scenario_created",

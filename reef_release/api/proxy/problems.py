@@ -5,6 +5,7 @@ RFC 9457 §3.2 allows further members, and OpenAI's clients look at one called `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from litestar import Request, Response
@@ -14,7 +15,7 @@ from litestar.plugins.problem_details import ProblemDetailsException
 from reef_release.api.problems import PROBLEM_PREFIX, problem_of, problem_of_http
 from reef_release.errors import NotFound, ReefError, openai_error
 
-__all__ = ["OPENAI_ERRORS", "UNROUTED", "openai_problem", "reef_openai_error"]
+__all__ = ["OPENAI_ERRORS", "openai_problem", "reef_openai_error", "unrouted_handlers"]
 
 _ROUTES = "POST /v1/chat/completions and GET /v1/models"
 
@@ -57,8 +58,14 @@ def _unrouted(request: Request[Any, Any, Any], error: HTTPException) -> Response
 OPENAI_ERRORS: dict[int | type[Exception], Any] = {ReefError: _handle}
 """The exception handlers of a chat route."""
 
-UNROUTED: dict[int | type[Exception], Any] = {
-    NotFoundException: _unrouted,
-    MethodNotAllowedException: _unrouted,
-}
-"""The exception handlers of what no route takes."""
+
+def unrouted_handlers(
+    page: Callable[[Request[Any, Any, Any], HTTPException], Response[Any] | None] | None,
+) -> dict[int | type[Exception], Any]:
+    """The exception handlers of what no route takes; *page* may answer people's browsers."""
+
+    def handle(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+        shown = page(request, error) if page is not None else None
+        return _unrouted(request, error) if shown is None else shown
+
+    return {NotFoundException: handle, MethodNotAllowedException: handle}

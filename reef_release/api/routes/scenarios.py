@@ -9,6 +9,7 @@ from litestar import Controller, Request, get, post, put
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
+from reef_release.api import levers
 from reef_release.api.access import commands, require_scenario, requires
 from reef_release.api.admissions import read_schema
 from reef_release.api.given import given_reason
@@ -117,9 +118,9 @@ class ScenarioController(Controller):
         service: NamedDependency[Service],
     ) -> WrittenView:
         """For gates that open from now on; gates already open keep theirs."""
-        return await _append(
+        return await levers.append_to_scenario(
             service,
-            request,
+            request.user.name,
             scenario,
             ev.PolicyChanged(
                 policy_digest=_policy_digest(service, data.policy),
@@ -142,13 +143,9 @@ class ScenarioController(Controller):
         service: NamedDependency[Service],
     ) -> WrittenView:
         """To a release that was promoted in this channel and is not revoked."""
-        return await _append(
-            service,
-            request,
-            scenario,
-            ev.ReleaseRolledBack(
-                release_id=data.release_id, channel=data.channel, reason=given_reason(data.reason)
-            ),
+        actor, channel = request.user.name, data.channel
+        return await levers.roll_back(
+            service, actor, scenario, data.release_id, channel, data.reason
         )
 
     @post("/hold", guards=[_OPERATOR], summary="Block promotions", responses=WRITE_PROBLEMS)
@@ -160,9 +157,7 @@ class ScenarioController(Controller):
         service: NamedDependency[Service],
     ) -> WrittenView:
         """Until resumed; rollback stays possible."""
-        return await _append(
-            service, request, scenario, ev.ScenarioHeld(reason=given_reason(data.reason))
-        )
+        return await levers.hold(service, request.user.name, scenario, data.reason)
 
     @post("/resume", guards=[_OPERATOR], summary="Allow promotions again", responses=WRITE_PROBLEMS)
     async def resume(
@@ -173,9 +168,7 @@ class ScenarioController(Controller):
         service: NamedDependency[Service],
     ) -> WrittenView:
         """End a hold."""
-        return await _append(
-            service, request, scenario, ev.ScenarioResumed(reason=given_reason(data.reason))
-        )
+        return await levers.resume(service, request.user.name, scenario, data.reason)
 
     @post(
         "/releases/{release_id:str}/revoke",
@@ -192,12 +185,8 @@ class ScenarioController(Controller):
         service: NamedDependency[Service],
     ) -> WrittenView:
         """It can be neither promoted nor rolled back to from now on."""
-        return await _append(
-            service,
-            request,
-            scenario,
-            ev.ReleaseRevoked(release_id=release_id, reason=given_reason(data.reason)),
-        )
+        actor = request.user.name
+        return await levers.revoke_release(service, actor, scenario, release_id, data.reason)
 
     @post(
         "/candidates/{candidate_id:str}/revoke",
@@ -214,12 +203,8 @@ class ScenarioController(Controller):
         service: NamedDependency[Service],
     ) -> WrittenView:
         """It can be neither gated, promoted nor rolled back to from now on."""
-        return await _append(
-            service,
-            request,
-            scenario,
-            ev.CandidateRevoked(candidate_id=candidate_id, reason=given_reason(data.reason)),
-        )
+        actor = request.user.name
+        return await levers.revoke_candidate(service, actor, scenario, candidate_id, data.reason)
 
     @post(
         "/batches/{batch_id:str}/restore",
@@ -240,17 +225,9 @@ class ScenarioController(Controller):
         Of a batch that is trained and waits for a release, the line is given up. For when a
         trainer was at fault, and not the samples.
         """
-        return await _append(
+        return await levers.append_to_scenario(
             service,
-            request,
+            request.user.name,
             scenario,
             ev.BatchRestored(batch_id=batch_id, reason=given_reason(data.reason)),
         )
-
-
-async def _append(
-    service: Service, request: Request_, scenario: str, data: ev.EventData
-) -> WrittenView:
-    service.scenario(scenario)
-    appended, event_id = await service.commands.append(request.user.name, scenario, data)
-    return WrittenView(position=appended.position, event_id=event_id)

@@ -53,8 +53,7 @@ async def show_signal(
     if not 0 <= hours <= _MAX_HOURS:
         raise BadRequest(f"Ask for between 0 and {_MAX_HOURS} hours.")
     traffic, total = found.traffic, service.signal.total(scenario)
-    by_hour = list(service.signal.hours(scenario).items())
-    shown = by_hour[max(0, len(by_hour) - hours) :]
+    shown = service.signal.hours(scenario, last=hours).items()
     return SignalView(
         scenario=scenario,
         position=service.state.position,

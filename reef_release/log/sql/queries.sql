@@ -60,3 +60,83 @@ from reef.events
 where position > $1
 order by position
 limit $2
+
+-- name: newest
+select position, body
+from reef.events
+where position <= $1
+order by position desc
+limit $2
+
+-- name: newest_of_scenario
+select position, body
+from reef.events
+where position <= $1 and scenario = $3
+order by position desc
+limit $2
+
+-- name: newest_of_types
+-- Each type by its own index and only so far as the limit: rare types cost no scan of common ones.
+select e.position, e.body
+from unnest($3::text[]) as wanted (type)
+cross join lateral (
+    select position, body
+    from reef.events
+    where type = wanted.type and position <= $1
+    order by position desc
+    limit $2
+) e
+order by e.position desc
+limit $2
+
+-- name: newest_of_scenario_and_types
+select e.position, e.body
+from unnest($4::text[]) as wanted (type)
+cross join lateral (
+    select position, body
+    from reef.events
+    where scenario = $3 and type = wanted.type and position <= $1
+    order by position desc
+    limit $2
+) e
+order by e.position desc
+limit $2
+
+-- name: oldest_of_scenario_and_types
+select e.position, e.body
+from unnest($5::text[]) as wanted (type)
+cross join lateral (
+    select position, body
+    from reef.events
+    where scenario = $4 and type = wanted.type and position > $1 and position <= $2
+    order by position
+    limit $3
+) e
+order by e.position
+limit $3
+
+-- name: page_of_stream
+select position, body
+from reef.events
+where scenario = $4 and stream = $5 and position > $1 and position <= $2
+order by version
+limit $3
+
+-- name: newest_of_streams
+-- The last event of each stream.
+select e.position, e.body
+from unnest($3::text[]) as wanted (stream)
+cross join lateral (
+    select position, body
+    from reef.events
+    where scenario = $2 and stream = wanted.stream and position <= $1
+    order by version desc
+    limit 1
+) e
+order by e.position
+
+-- name: positions_in_stream
+select position
+from reef.events
+where scenario = $2 and stream = $3 and type = $4 and position <= $1
+order by version

@@ -10,6 +10,7 @@ import pytest
 
 from reef_release.domain import events as ev
 from reef_release.domain.traffic.batch_records import MAX_IDLE_CLAIMS
+from reef_release.projections import journal
 from reef_release.projections.signal import Counts, SignalHealth
 from reef_release.projections.signal_findings import signal_findings, waiting_samples
 from tests.calls import DIGEST, JUDGE, bound, failed, judged, recorded, unbound
@@ -244,3 +245,69 @@ def test_a_teacher_that_is_revoked_is_told(world: World) -> None:
     (finding,) = signal_findings(world.state, world.scenario, Counts())
     assert finding.code == "revoked-teacher"
     assert origin in finding.message
+
+
+def story(world: World) -> None:
+    """Calls of many kinds in several hours, judged, batched, trained, refused and restored."""
+    for hour in range(3):
+        at = f"2026-01-02T0{hour}:10:00.000000Z"
+        world.append(recorded(f"r{hour}", at=at, token_fault="no-token-data"))
+        world.append(unbound(f"r{hour}"))
+        world.append(failed(f"f{hour}", at=at))
+        world.append(unbound(f"f{hour}", session=f"r{hour}", kind="retry", reason="retry"))
+        world.append(recorded(f"n{hour}", at=at, finish_reason="length"))
+        world.append(bound(f"n{hour}", f"r{hour}", session=f"r{hour}"))
+        world.append(judged(f"r{hour}", target=f"r{hour}", score=hour - 1))
+        world.append(ev.ReportReceived(turn_id=f"r{hour}", score="1", feedback=None))
+    world.release()
+    trainer = Trainer(world)
+    trainer.train()
+    trainer.promoted()
+    other = Trainer(world, "line-2")
+    lost = other.train()
+    lease_id = other.batch_of(lost).lease_id
+    world.append(ev.BatchReleased(batch_id=lost, lease_id=lease_id, reason="abandoned"))
+    batch = other.form()
+    for _ in range(MAX_IDLE_CLAIMS):
+        lease_id = other.claim(batch)
+        world.append(ev.BatchReleased(batch_id=batch, lease_id=lease_id, reason="expired"))
+    turn = other.batch_of(batch).formed.samples[0].turn_id
+    world.append(ev.SampleRefused(turn_id=turn, target=turn, reason="quarantined"))
+    world.append(ev.BatchRestored(batch_id=batch, reason="the disk was full"))
+
+
+def test_the_counts_as_of_a_position_are_those_of_the_log_up_to_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_EVERY", 7)
+    story(world)
+    name, whole, fold, growing = (
+        world.scenario_name,
+        health(world),
+        world.new_fold(),
+        SignalHealth(),
+    )
+    for position, body in enumerate(world.bodies):
+        event = fold.apply(body)
+        assert event is not None
+        growing.apply(fold.state, event)
+        assert whole.total(name, position) == growing.total(name)
+        assert whole.hours(name, at=position) == growing.hours(name)
+        assert whole.hours(name, last=1, at=position) == dict(
+            list(growing.hours(name).items())[-1:]
+        )
+
+
+def test_an_alarm_is_told_from_where_it_was_raised_to_where_it_was_cleared(world: World) -> None:
+    for number in range(19):
+        world.append(recorded(f"c{number}"))
+        world.append(unbound(f"c{number}", reason="unknown-reply"))
+    raised = world.append(ev.SignalAlarmRaised(reason="unknown-reply", unbound=19))
+    world.append(recorded("next"))
+    world.append(bound("next", "c1", session="c1"))
+    cleared = world.append(ev.SignalAlarmCleared(reason="bound"))
+    signal, name = health(world), world.scenario_name
+    assert signal.alarm(name, raised - 1) is None
+    assert signal.alarm(name, cleared - 1) == (raised, "unknown-reply")
+    assert signal.alarm(name, cleared) is None
+    assert signal.alarm("another", cleared) is None

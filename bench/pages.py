@@ -1,0 +1,134 @@
+"""How long the pages take on a large log: `python bench/pages.py --home DIRECTORY --dsn DSN`.
+
+DSN is the service's, of a database that holds a log; DIRECTORY holds its keys and blobs. The
+service is opened in this process, which rebuilds its state, and every page is asked for through
+the whole application, without a network, as an auditor of all scenarios. The longest of a page's
+requests is one that was not warm.
+
+    --scenario NAME   the scenario to look at; the first one by default
+    --requests N      per page, 20 by default
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import resource
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+from reef_release.api.app import create_app
+from reef_release.api.service import Service, open_service
+from reef_release.settings import Settings
+from reef_release.tokens import Principal, TokenRole
+from reef_release.web.pages import PAGES
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--dsn", required=True)
+    parser.add_argument("--origin", default="")
+    parser.add_argument("--scenario", default="")
+    parser.add_argument("--requests", type=int, default=20)
+    asyncio.run(measure(parser.parse_args()))
+
+
+async def measure(given: argparse.Namespace) -> None:
+    """Open the service, and ask for each page."""
+    settings = Settings(home=given.home, database_url=given.dsn, port=0)
+    if given.origin:
+        settings = settings.model_copy(update={"origin": given.origin})
+    started = time.perf_counter()
+    async with open_service(settings) as service:
+        took_s = time.perf_counter() - started
+        count = service.state.position + 1
+        print(f"{count:,} events; state rebuilt in {took_s:.1f} s, {count / took_s:,.0f} events/s")
+        print(f"journals of the signal: {service.signal.size_bytes / 1e6:.1f} MB; ", end="")
+        print(f"whole process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:,.0f} MB")
+        transport = httpx.ASGITransport(create_app(service, PAGES))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://reef", headers={"accept": "text/html"}
+        ) as http:
+            await _quiet()
+            await _sign_in(http, service)
+            print(f"{'page':34} {'bytes':>8} {'median':>9} {'p95':>9} {'longest':>9}")
+            for name, path in _paths(service, given.scenario).items():
+                await _ask(http, name, path, given.requests)
+
+
+async def _quiet(patience_s: float = 300) -> None:
+    """Wait until what a service does at its start (correlation reads calls again) is over."""
+    end, calm = time.monotonic() + patience_s, 0
+    while calm < 20 and time.monotonic() < end:
+        before = time.monotonic()
+        await asyncio.sleep(0.05)
+        calm = calm + 1 if time.monotonic() - before < 0.055 else 0
+
+
+async def _sign_in(http: httpx.AsyncClient, service: Service) -> None:
+    token = service.tokens.issue(Principal(name="bench", role=TokenRole.AUDIT))
+    answer = await http.post(
+        "/sign-in", data={"token": token}, headers={"sec-fetch-site": "same-origin"}
+    )
+    if answer.status_code not in (302, 303):
+        sys.exit(f"signing in failed: {answer.status_code} {answer.text[:300]}")
+
+
+def _paths(service: Service, wanted: str) -> dict[str, str]:
+    state = service.state
+    name = wanted or next(iter(state.scenarios))
+    here, middle, end = f"/s/{name}", state.position // 2, state.position
+    sessions = service.sessions.active(name, end, 1).sessions
+    paths = {
+        "scenarios": "/",
+        "overview": here,
+        "overview, half way": f"{here}?at={middle}",
+        "timeline": f"{here}/timeline",
+        "gates": f"{here}/gates",
+        "candidates": f"{here}/candidates",
+        "learning": f"{here}/learning",
+        "learning, half way": f"{here}/learning?at={middle}",
+        "signal": f"{here}/signal",
+        "signal, half way": f"{here}/signal?at={middle}",
+        "signal, 744 hours": f"{here}/signal?hours=744",
+        "sessions": f"{here}/sessions",
+        "sessions, half way": f"{here}/sessions?at={middle}",
+        "log": f"{here}/log",
+        "log, by type": f"{here}/log?type=turn.judged",
+        "log, text found nowhere": f"{here}/log?q=nowhere-at-all",
+        "log, all scenarios": "/log",
+        "event with its neighbours": f"/log/{middle}",
+        "event's proof": f"/log/{middle}/proof",
+    }
+    if sessions:
+        paths["session"] = f"{here}/sessions/{sessions[0].session_id}"
+    return paths
+
+
+async def _ask(http: httpx.AsyncClient, name: str, path: str, requests: int) -> None:
+    times_ms = []
+    for _ in range(requests):
+        started = time.perf_counter()
+        answer = await http.get(path, follow_redirects=True)
+        times_ms.append((time.perf_counter() - started) * 1e3)
+        if answer.status_code != 200:
+            print(f"{name:34} {answer.status_code} {answer.text[:300]}")
+            return
+    times_ms.sort()
+    p95 = times_ms[math.ceil(0.95 * len(times_ms)) - 1]
+    print(
+        f"{name:34} {len(answer.content):8,} {statistics.median(times_ms):6.1f} ms "
+        f"{p95:6.1f} ms {times_ms[-1]:6.1f} ms"
+    )
+
+
+if __name__ == "__main__":
+    main()

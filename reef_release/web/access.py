@@ -1,0 +1,75 @@
+"""Who sees a page, and which requests may change something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+
+from reef_release.api.access import require_scenario
+from reef_release.api.service import Service
+from reef_release.errors import Forbidden
+from reef_release.tokens import Principal
+from reef_release.web.session import COOKIE, ROLES, Session, Sessions
+
+__all__ = ["check_form", "check_origin", "check_role", "session_of", "signed_in"]
+
+
+def session_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Session:
+    """The session of a request. Raises `Unauthorized`."""
+    service: Service = connection.app.state.service
+    return Sessions(service.tokens).check(connection.cookies.get(COOKIE))
+
+
+async def signed_in(
+    connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
+) -> None:
+    """A guard that admits people who are signed in, and to the scenario of their token alone."""
+    session = session_of(connection)
+    check_role(session.principal)
+    scenario = connection.path_params.get("scenario")
+    if scenario is not None:
+        require_scenario(session.principal, scenario)
+    connection.scope["user"] = session.principal
+    connection.scope["auth"] = session
+
+
+def check_role(principal: Principal) -> None:
+    """Raises `Forbidden` for a role that the pages do not admit."""
+    if principal.role not in ROLES:
+        raise Forbidden(
+            f"A token of role {principal.role} is not for the pages.",
+            next_step="Use a token of role audit to look, or of role operate to act as well; "
+            "`reef-release token create --role audit` makes one.",
+        )
+
+
+def check_origin(request: Request[Any, Any, Any]) -> None:
+    """Raises `Forbidden` for a form that another site sent.
+
+    Browsers say so in Sec-Fetch-Site. Their Origin is "null" under our referrer policy, so it is
+    looked at only where Sec-Fetch-Site lacks.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:
+        own = site == "same-origin"
+    else:
+        own = origin in (None, "null", f"{request.url.scheme}://{request.url.netloc}")
+    if not own:
+        raise Forbidden(
+            "The form was sent from another site.", next_step="Open the page here and send it."
+        )
+
+
+def check_form(request: Request[Any, Any, Any], token: str) -> None:
+    """Raises `Forbidden` for a form that no page of this session holds."""
+    check_origin(request)
+    service: Service = request.app.state.service
+    session: Session = request.auth
+    if not Sessions(service.tokens).is_form_token(session, token):
+        raise Forbidden(
+            "The form is not of this session.",
+            next_step="Reload the page and send the form again.",
+        )

@@ -1,0 +1,115 @@
+"""The candidates of a scenario, the newest first: where each came from and how far it got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from reef_release.domain.gate import Gate
+from reef_release.domain.state import Candidate, Scenario, State
+from reef_release.web.candidate_course import status_of
+from reef_release.web.facts import candidate_at, gate_at, reached
+from reef_release.web.gate_page import headline
+from reef_release.web.score_difference import score_difference
+
+__all__ = ["CandidateLine", "candidate_lines", "undecided_among"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateLine:
+    """One candidate in a line; `difference` is tasks won less tasks lost in its newest gate.
+
+    `why` is the first reason of a refusal, or how its newest gate ended; `more` counts the other
+    reasons.
+    """
+
+    candidate_id: str
+    channel: str
+    kind: str
+    base: str | None
+    actor: str
+    submitted_position: int
+    submitted_at: str
+    status: str
+    gate_id: str | None
+    passed: int
+    tasks: int
+    difference: int | None
+    why: str
+    more: int
+
+
+def undecided_among(scenario: Scenario, at: int, limit: int, until: int | None = None) -> list[str]:
+    """Gates of the next *limit* candidates whose count needs the positions of their trials."""
+    last = at if until is None else min(at, until)
+    gates = (_newest(scenario, each, at) for each in islice(_until(scenario, last), limit))
+    return [
+        gate.opened.gate_id
+        for gate in gates
+        if gate is not None and reached(gate.decision_position, at) is None
+    ]
+
+
+def candidate_lines(
+    state: State,
+    scenario: Scenario,
+    at: int,
+    limit: int,
+    trials: Mapping[str, Sequence[int]],
+    until: int | None = None,
+) -> list[CandidateLine]:
+    """Up to *limit* candidates submitted by *until* (by *at* if that is None), newest first.
+
+    *trials* has the positions of the valid trials of each gate of `undecided_among`.
+    """
+    lines = []
+    last = at if until is None else min(at, until)
+    for found in islice(_until(scenario, last), limit):
+        candidate = candidate_at(state, scenario, found, at)
+        gate = _newest(scenario, found, at)
+        if gate is not None:
+            gate = gate_at(gate, at, trials.get(gate.opened.gate_id))
+        lines.append(_line(scenario, candidate, gate, at))
+    return lines
+
+
+def _until(scenario: Scenario, last: int) -> Iterator[Candidate]:
+    return (
+        each for each in reversed(scenario.candidates.values()) if each.submitted_position <= last
+    )
+
+
+def _newest(scenario: Scenario, candidate: Candidate, at: int) -> Gate | None:
+    gates = (scenario.gates[gate_id] for gate_id in reversed(candidate.gates))
+    return next((gate for gate in gates if gate.opened_position <= at), None)
+
+
+def _line(scenario: Scenario, candidate: Candidate, gate: Gate | None, at: int) -> CandidateLine:
+    passes = [] if gate is None else gate.passes("candidate")
+    difference = None
+    if gate is not None and gate.opened.base is not None:
+        scores = [task.score for task in score_difference(gate).tasks]
+        difference = scores.count("won") - scores.count("lost")
+    return CandidateLine(
+        candidate_id=candidate.candidate_id,
+        channel=candidate.submitted.channel,
+        kind=candidate.submitted.kind,
+        base=candidate.submitted.base,
+        actor=candidate.actor,
+        submitted_position=candidate.submitted_position,
+        submitted_at=candidate.submitted_at,
+        status=status_of(scenario, candidate, gate, at),
+        gate_id=None if gate is None else gate.opened.gate_id,
+        passed=sum(passes),
+        tasks=len(passes),
+        difference=difference,
+        why=_why(scenario, candidate, gate),
+        more=max(len(candidate.reasons) - 1, 0),
+    )
+
+
+def _why(scenario: Scenario, candidate: Candidate, gate: Gate | None) -> str:
+    if candidate.reasons:
+        return candidate.reasons[0].message
+    return "" if gate is None else headline(scenario, gate)

@@ -1,0 +1,1 @@
+"""One module of handlers per page; `pages.HANDLERS` lists them all."""

@@ -1,0 +1,61 @@
+// What pages do beyond HTML: copy buttons, the live tail, and a notice of new events.
+// Nothing here is needed to read a page or to act on it.
+
+const TAIL_ROWS = 20;
+
+for (const button of document.querySelectorAll("button.copy")) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.classList.add("done");
+    setTimeout(() => button.classList.remove("done"), 1500);
+  });
+}
+
+function cell(text, name) {
+  const made = document.createElement("td");
+  made.textContent = text;
+  if (name) made.className = name;
+  return made;
+}
+
+function tailRow(row, scenario) {
+  const made = document.createElement("tr");
+  const link = document.createElement("a");
+  link.className = "position";
+  link.href = `/s/${encodeURIComponent(scenario)}/log/${row.position}`;
+  link.textContent = `#${row.position}`;
+  const first = document.createElement("td");
+  first.append(link);
+  const time = row.recorded_at.slice(11, 19);
+  made.append(first, cell(row.line, "wide"), cell(row.type, "nowrap"), cell(time, "nowrap"), cell(row.actor, "nowrap"));
+  made.className = "new";
+  return made;
+}
+
+function follow(after, scenario) {
+  const tail = document.querySelector("section[aria-labelledby=tail] tbody");
+  const status = document.querySelector("#live");
+  const news = document.querySelector("#news");
+  const query = new URLSearchParams({ after });
+  if (scenario) query.set("scenario", scenario);
+  const source = new EventSource(`/live?${query}`);
+  let count = 0;
+  source.addEventListener("open", () => { if (status) status.textContent = "live"; });
+  source.addEventListener("error", () => { if (status) status.textContent = "not connected, trying again"; });
+  source.addEventListener("message", (event) => {
+    const row = JSON.parse(event.data);
+    count += 1;
+    if (tail) {
+      tail.prepend(tailRow(row, scenario));
+      while (tail.rows.length > TAIL_ROWS) tail.lastElementChild.remove();
+    }
+    if (news) {
+      news.textContent = `${count} new ${count === 1 ? "event" : "events"}, reload`;
+      news.hidden = false;
+    }
+  });
+  addEventListener("pagehide", () => source.close());
+}
+
+if (document.body.dataset.live) follow(document.body.dataset.live, document.body.dataset.scenario);

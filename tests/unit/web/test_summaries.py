@@ -1,0 +1,20 @@
+"""Every event has a line."""
+
+from __future__ import annotations
+
+from reef_release.domain.events import EVENT_TYPES
+from reef_release.web.facts import row_of
+from reef_release.web.summaries import SUMMARIES, summary
+from tests.world import World
+
+
+def test_every_type_of_the_log_has_a_summary() -> None:
+    assert set(SUMMARIES) == set(EVENT_TYPES.values())
+
+
+def test_a_summary_is_one_short_line(world: World) -> None:
+    world.release()
+    world.hold("line one\n" + "and so on " * 100)
+    lines = [summary(row_of(body)) for body in world.bodies]
+    assert all(line and "\n" not in line and len(line) <= 160 for line in lines)
+    assert lines[-1].startswith("promotions held: line one and so on")
