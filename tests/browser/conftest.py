@@ -36,9 +36,13 @@ def told(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterator
             yield anyio.run(tell, server)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium. As root it runs without its sandbox: it opens nothing but our pages."""
+    """Debian's Chromium. As root it runs without its sandbox: it opens nothing but our pages.
+
+    One per module: while Playwright is there an event loop runs in this thread, so that no other
+    test, and no fixture that comes later, could run one of its own.
+    """
     if not CHROMIUM.exists():
         pytest.skip(f"{CHROMIUM} is missing; install Debian's package chromium")
     with sync_playwright() as playwright:
