@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from reef_release.audit.event import check_event
 from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
+from reef_release.audit.page import report_page
 from reef_release.audit.replay import replay
 from reef_release.audit.report import Problem, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify
@@ -33,6 +35,10 @@ _Root = Annotated[
 _Earlier = Annotated[
     list[Path] | None,
     typer.Option("--earlier", help="A checkpoint kept from before; may be repeated."),
+]
+_Page = Annotated[
+    Path | None,
+    typer.Option("--report", help="Write the report as one HTML file, too."),
 ]
 
 
@@ -57,11 +63,14 @@ def verify_command(
     folder: _Folder,
     root: _Root = None,
     earlier: _Earlier = None,
+    page: _Page = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
+    start = time.perf_counter()
     report = verify(folder, _anchor(root, home), earlier=_texts(earlier))
+    _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
     else:
@@ -88,15 +97,17 @@ def replay_command(
             help="Run recorded tokens through weights: DIR/RELEASE_ID/, else those exported.",
         ),
     ] = None,
+    page: _Page = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
-    anchor = _anchor(root, home)
+    start, anchor = time.perf_counter(), _anchor(root, home)
     if weights is None:
         report = replay(folder, anchor, earlier=_texts(earlier))
     else:
         report = replay_with_weights(folder, anchor, weights, earlier=_texts(earlier))
+    _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
     else:
@@ -154,6 +165,16 @@ def _anchor(root: Path | None, home: Path | None) -> str:
             f"The trust root {path} cannot be read: {error}.",
             next_step="Name it with --root; get it by another way than from the service.",
         ) from error
+
+
+def _write_page(path: Path | None, report: VerifyReport, start: float) -> None:
+    """Write *report*, begun at *start*, as a page; an older report is replaced."""
+    if path is None:
+        return
+    try:
+        path.write_text(report_page(report, time.perf_counter() - start), "utf-8")
+    except OSError as error:
+        raise SettingsError(f"The report cannot be written: {error}.") from error
 
 
 def _texts(paths: list[Path] | None) -> list[str]:
