@@ -36,6 +36,10 @@ _Earlier = Annotated[
     list[Path] | None,
     typer.Option("--earlier", help="A checkpoint kept from before; may be repeated."),
 ]
+_Since = Annotated[
+    list[Path] | None,
+    typer.Option("--since", help="The export that it goes on from; of several, the oldest first."),
+]
 _Page = Annotated[
     Path | None,
     typer.Option("--report", help="Write the report as one HTML file, too."),
@@ -48,13 +52,14 @@ def export_command(
     weights: Annotated[
         bool, typer.Option("--with-weights", help="Include the model files of gated candidates.")
     ] = False,
+    since: _Since = None,
     url: Url = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a self-contained folder: events, checkpoint, trust roots, suites, raw replies."""
     with connect(url, token_file) as client:
-        manifest = export(ClientSource(client), out, include_weights=weights)
+        manifest = export(ClientSource(client), out, include_weights=weights, since=since or ())
     emit(manifest, as_json=as_json, text=f"{manifest.size} events are in {out}.")
 
 
@@ -63,13 +68,14 @@ def verify_command(
     folder: _Folder,
     root: _Root = None,
     earlier: _Earlier = None,
+    since: _Since = None,
     page: _Page = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
     start = time.perf_counter()
-    report = verify(folder, _anchor(root, home), earlier=_texts(earlier))
+    report = verify(folder, _anchor(root, home), earlier=_texts(earlier), since=since or ())
     _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
@@ -97,6 +103,7 @@ def replay_command(
             help="Run recorded tokens through weights: DIR/RELEASE_ID/, else those exported.",
         ),
     ] = None,
+    since: _Since = None,
     page: _Page = None,
     home: Home = None,
     as_json: AsJson = False,
@@ -104,9 +111,11 @@ def replay_command(
     """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
     start, anchor = time.perf_counter(), _anchor(root, home)
     if weights is None:
-        report = replay(folder, anchor, earlier=_texts(earlier))
+        report = replay(folder, anchor, earlier=_texts(earlier), since=since or ())
     else:
-        report = replay_with_weights(folder, anchor, weights, earlier=_texts(earlier))
+        report = replay_with_weights(
+            folder, anchor, weights, earlier=_texts(earlier), since=since or ()
+        )
     _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
@@ -128,7 +137,7 @@ def event_command(
     as_json: AsJson = False,
 ) -> None:
     """Check one event offline; exit status 1 when the proof does not hold."""
-    roots = [_anchor(each, home) for each in root or [None]]
+    roots = [_anchor(each, home) for each in root] if root else [_anchor(None, home)]
     try:
         body = event.read_bytes()
         report = check_event(body, _texts([proof])[0], roots)
@@ -149,11 +158,16 @@ def event_command(
 
 
 def replay_with_weights(
-    folder: Path, anchor: str, weights: Path | None, *, earlier: Sequence[str] = ()
+    folder: Path,
+    anchor: str,
+    weights: Path | None,
+    *,
+    earlier: Sequence[str] = (),
+    since: Sequence[Path] = (),
 ) -> ReplayReport:
     """Replay and run the recorded tokens through the weights as well."""
     with scoring_program() as scorer:
-        return replay(folder, anchor, earlier=earlier, scorer=scorer, weights=weights)
+        return replay(folder, anchor, earlier=earlier, since=since, scorer=scorer, weights=weights)
 
 
 def _anchor(root: Path | None, home: Path | None) -> str:
