@@ -126,7 +126,7 @@ def _move(draft: Path, blobs: Path) -> None:
 
 
 def _verified(backup: Path, anchor: str, size: int) -> Walk:
-    walk, head, _ = audited(backup / layout.EXPORT, anchor, [], fold=True)
+    walk, head, _ = audited(backup / layout.EXPORT, anchor, fold=True)
     problems = walk.problems.found
     if problems or head is None or head.size != size:
         raise Refused(
