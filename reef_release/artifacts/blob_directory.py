@@ -158,8 +158,9 @@ class BlobDirectory:
     def erase_sync(self, digest: str) -> bool:
         """Remove a blob and whatever came of it so far, synced; False when there was none."""
         path = self._path(digest)
-        for partial in self._partial.glob(f"{digest}.*"):
-            partial.unlink(missing_ok=True)
+        for name in os.listdir(self._partial):
+            if name.partition(".")[0] == digest:
+                (self._partial / name).unlink(missing_ok=True)
         try:
             path.unlink()
         except FileNotFoundError:

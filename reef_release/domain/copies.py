@@ -65,7 +65,8 @@ def bodies_of_calls(state: State, traffic: Traffic, calls: Iterable[Turn]) -> It
     calls = list(calls)
     seen: set[str] = set()
     for body in _all(traffic, calls):
-        if body.digest not in seen | state.erased.keys() | state.kept:
+        gone = body.digest in seen or body.digest in state.erased
+        if not gone and body.digest not in state.kept:
             seen.add(body.digest)
             yield body
 
