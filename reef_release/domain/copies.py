@@ -24,6 +24,7 @@ __all__ = [
     "calls_of_session",
     "calls_of_tag",
     "calls_of_turn",
+    "sample_is_erased",
     "sessions_past",
 ]
 
@@ -34,6 +35,16 @@ class Body(NamedTuple):
     turn: Turn
     kind: BodyKind
     digest: str
+
+
+def sample_is_erased(state: State, traffic: Traffic, turn_id: str) -> bool:
+    """Whether anything that the sample of a judged turn is made of is erased."""
+    turn = traffic.turns[turn_id]
+    if not state.erased or turn.judged is None:
+        return False
+    target = traffic.turns.get(turn.judged.target or "", turn)
+    gone = target.erased or turn.next_erased
+    return gone or any(hint in state.erased for hint in turn.judged.hints)
 
 
 def calls_of_turn(traffic: Traffic, turn: Turn, *, only: bool) -> list[Turn]:
