@@ -37,7 +37,7 @@ _Root = Annotated[
 _Kept = Annotated[
     list[Path] | None,
     typer.Option(
-        "--kept", help="Another folder (older export, backup) to look for erased bodies in."
+        "--look-in", help="Another folder (older export, backup) to look for erased bodies in."
     ),
 ]
 _Earlier = Annotated[
