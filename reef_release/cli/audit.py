@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from reef_release.audit.event import check_event
 from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
+from reef_release.audit.page import report_page
 from reef_release.audit.replay import replay
 from reef_release.audit.report import ErasuresReport, Problem, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
-from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.output import complain, console, emit, print_table
 from reef_release.cli.scorer import scoring_program
-from reef_release.errors import SettingsError
+from reef_release.errors import InvalidEvent, SettingsError, SignatureRejected
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
 
@@ -34,12 +37,20 @@ _Root = Annotated[
 _Kept = Annotated[
     list[Path] | None,
     typer.Option(
-        "--kept", help="Another folder (older export, backup) to look for erased bodies in."
+        "--look-in", help="Another folder (older export, backup) to look for erased bodies in."
     ),
 ]
 _Earlier = Annotated[
     list[Path] | None,
     typer.Option("--earlier", help="A checkpoint kept from before; may be repeated."),
+]
+_Since = Annotated[
+    list[Path] | None,
+    typer.Option("--since", help="The export that it goes on from; of several, the oldest first."),
+]
+_Page = Annotated[
+    Path | None,
+    typer.Option("--report", help="Write the report as one HTML file, too."),
 ]
 
 
@@ -49,13 +60,14 @@ def export_command(
     weights: Annotated[
         bool, typer.Option("--with-weights", help="Include the model files of gated candidates.")
     ] = False,
+    since: _Since = None,
     url: Url = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a self-contained folder: events, checkpoint, trust roots, suites, raw replies."""
     with connect(url, token_file) as client:
-        manifest = export(ClientSource(client), out, include_weights=weights)
+        manifest = export(ClientSource(client), out, include_weights=weights, since=since or ())
     emit(manifest, as_json=as_json, text=f"{manifest.size} events are in {out}.")
 
 
@@ -65,11 +77,21 @@ def verify_command(
     root: _Root = None,
     earlier: _Earlier = None,
     kept: _Kept = None,
+    since: _Since = None,
+    page: _Page = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
-    report = verify(folder, read_anchor(root, home), earlier=_texts(earlier), kept=kept or ())
+    start = time.perf_counter()
+    report = verify(
+        folder,
+        read_anchor(root, home),
+        earlier=_texts(earlier),
+        since=since or (),
+        kept=kept or (),
+    )
+    _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
     else:
@@ -98,17 +120,25 @@ def replay_command(
             help="Run recorded tokens through weights: DIR/RELEASE_ID/, else those exported.",
         ),
     ] = None,
+    since: _Since = None,
+    page: _Page = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
-    anchor = read_anchor(root, home)
+    start, anchor = time.perf_counter(), read_anchor(root, home)
     if weights is None:
-        report = replay(folder, anchor, earlier=_texts(earlier), kept=kept or ())
+        report = replay(folder, anchor, earlier=_texts(earlier), since=since or (), kept=kept or ())
     else:
         report = replay_with_weights(
-            folder, anchor, weights, earlier=_texts(earlier), kept=kept or ()
+            folder,
+            anchor,
+            weights,
+            earlier=_texts(earlier),
+            since=since or (),
+            kept=kept or (),
         )
+    _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
     else:
@@ -117,17 +147,58 @@ def replay_command(
         raise typer.Exit(1)
 
 
+@app.command("event")
+def event_command(
+    event: Annotated[Path, typer.Argument(help="The event's bytes, exactly as stored.")],
+    proof: Annotated[Path, typer.Argument(help="Its proof: /reef/log/proof?position=N.")],
+    root: Annotated[
+        list[Path] | None,
+        typer.Option("--root", help="Trust roots from version 1 on, in order; default HOME/keys."),
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check one event offline; exit status 1 when the proof does not hold."""
+    roots = [read_anchor(each, home) for each in root] if root else [read_anchor(None, home)]
+    try:
+        body = event.read_bytes()
+        report = check_event(body, _texts([proof])[0], roots)
+    except OSError as error:
+        raise SettingsError(f"The event cannot be read: {error}.") from error
+    except (SignatureRejected, InvalidEvent) as error:
+        if as_json:
+            emit({"good": False, "problems": error.reasons or [str(error)]}, as_json=True)
+        else:
+            complain(error)
+        raise typer.Exit(1) from error
+    emit(
+        report,
+        as_json=as_json,
+        text=f"Good: {report.type} of {report.scenario!r}, by {report.actor!r}, is event "
+        f"{report.position} of the {report.size} that {report.origin} has signed.",
+    )
+
+
 def replay_with_weights(
     folder: Path,
     anchor: str,
     weights: Path | None,
     *,
     earlier: Sequence[str] = (),
+    since: Sequence[Path] = (),
     kept: Sequence[Path] = (),
 ) -> ReplayReport:
     """Replay and run the recorded tokens through the weights as well."""
     with scoring_program() as scorer:
-        return replay(folder, anchor, earlier=earlier, kept=kept, scorer=scorer, weights=weights)
+        return replay(
+            folder,
+            anchor,
+            earlier=earlier,
+            since=since,
+            kept=kept,
+            scorer=scorer,
+            weights=weights,
+        )
 
 
 def read_anchor(root: Path | None, home: Path | None) -> str:
@@ -140,6 +211,16 @@ def read_anchor(root: Path | None, home: Path | None) -> str:
             f"The trust root {path} cannot be read: {error}.",
             next_step="Name it with --root; get it by another way than from the service.",
         ) from error
+
+
+def _write_page(path: Path | None, report: VerifyReport, start: float) -> None:
+    """Write *report*, begun at *start*, as a page; an older report is replaced."""
+    if path is None:
+        return
+    try:
+        path.write_text(report_page(report, time.perf_counter() - start), "utf-8")
+    except OSError as error:
+        raise SettingsError(f"The report cannot be written: {error}.") from error
 
 
 def _texts(paths: list[Path] | None) -> list[str]:
