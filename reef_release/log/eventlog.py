@@ -25,7 +25,7 @@ from reef_release.log.statements import load_statements
 
 __all__ = ["SCHEMA_REVISION", "EventLog"]
 
-SCHEMA_REVISION = "0006"
+SCHEMA_REVISION = "0009"
 """The oldest schema that this code works with; revisions sort as text."""
 
 _QUERIES = Path(__file__).with_name("sql") / "queries.sql"

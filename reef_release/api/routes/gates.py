@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import structlog
 from litestar import Controller, Request, Response, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
@@ -43,6 +44,7 @@ from reef_release.wire import (
 __all__ = ["GateController", "renew_lease"]
 
 _GATE = commands(TokenRole.GATE)
+_log = structlog.get_logger(__name__)
 
 _DECISIONS: dict[str, type[ev.DecisionPosted]] = {
     kind.TYPE.removeprefix("gate."): kind
@@ -76,6 +78,9 @@ class GateController(Controller):
                     gate = await _open_next(service, request.user.name, found, channel)
                 except Conflict:
                     gate = found.open_gate(channel)  # another worker was first
+                except Refused as refused:
+                    # It is of this channel alone: the others must not wait for it.
+                    _log.warning("gate not opened", channel=channel, why=refused.detail)
             if gate is None:
                 continue
             lease_id = await service.claims.take(request.user.name, found, gate, data.worker)
