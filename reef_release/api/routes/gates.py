@@ -27,7 +27,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.decision import summaries_of, summary_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rules import measures
-from reef_release.domain.rule import gate_opening_reasons
+from reef_release.domain.rule import gate_opening_reasons, is_decided
 from reef_release.domain.state import Scenario
 from reef_release.errors import Conflict, NotFound, Refused
 from reef_release.tokens import Principal, TokenRole
@@ -188,7 +188,7 @@ def _expiry(service: Service) -> str:
 async def _open_next(service: Service, actor: str, scenario: Scenario, channel: str) -> Gate | None:
     state = service.state
     for candidate in scenario.candidates.values():
-        if candidate.submitted.channel != channel or candidate.admitted_position is None:
+        if candidate.submitted.channel != channel or is_decided(scenario, candidate):
             continue
         opening = opening_of(state, scenario, candidate)
         if opening is None or gate_opening_reasons(state, scenario, opening):
