@@ -190,6 +190,45 @@ def test_no_revoked_release_is_rolled_back_to(watched: World) -> None:
     assert f"none of those before can be: {first[:12]}: the release was revoked" in held.reason
 
 
+def fall(world: World) -> list[EventData]:
+    """What is served fails until it is found fallen; what answers that, appended."""
+    run(world, "-" * needed(world))
+    world.append(fallen(world))
+    given = answers(world)
+    for data in given:
+        world.append(data)
+    return given
+
+
+def test_no_release_that_a_watch_found_fallen_is_rolled_back_to(watched: World) -> None:
+    origin = watched.scenario.pointers[CHANNEL][0].release_id
+    watched.change_policy(watch={**RULE, "automatic": False})
+    watched.release()
+    fall(watched)
+    watched.resume("the next one mends it")
+    watched.change_policy(watch=RULE)
+    watched.release()
+    fall(watched)
+    assert watched.serving == watched.scenario.pointers[CHANNEL][1].release_id != origin
+
+
+def test_where_all_before_fell_there_is_only_a_hold_and_it_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario(watch={**RULE, "automatic": False})
+    origin = world.release()
+    fall(world)
+    world.resume("the next one mends it")
+    world.change_policy(watch=RULE)
+    served = world.release()
+    (held,) = fall(world)
+    assert isinstance(held, ev.ScenarioHeld)
+    assert f"none of those before can be: {origin[:12]}: a watch found it fallen" in held.reason
+    assert world.serving == served
+    world.resume("the origin is better than this")
+    world.rollback(origin)
+    assert world.serving == origin, "a person is not overruled"
+
+
 def test_a_fall_follows_from_the_trials_and_from_nothing_else(watched: World) -> None:
     run(watched, "--")
     assert watched.attack(fallen(watched)) == ["not-fallen"]
