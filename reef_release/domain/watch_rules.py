@@ -61,7 +61,7 @@ def answers_due(state: State, scenario: Scenario) -> Iterator[EventData]:
             continue
         why = (
             f"watch: release {watch.release_id[:12]} has fallen under {watch.rule.bar}, "
-            f"{watch.progress.passed} of {watch.progress.evidence.trials} trials passed; see the "
+            f"{watch.progress.passed} of {watch.progress.trials} trials passed; see the "
             f"finding at position {watch.fallen_position}"
         )
         back, held = _way_back(state, scenario, channel, watch)
@@ -132,10 +132,11 @@ def _watch_trial(
     watch = _standing(state, found, data)
     if isinstance(watch, list):
         return watch
-    if watch.due is None:
+    due = watch.due_anew if data.anew else watch.due
+    if due is None:
         return [_no("watch-over", "no trial of this watch is left")]
-    if (data.number, data.attempt) != watch.due:
-        number, attempt = watch.due
+    if (data.number, data.attempt) != due:
+        number, attempt = due
         return [_no("trial-not-due", f"due is trial {number}, attempt {attempt}")]
     task = watch.task(data.number, checks.suite(watch.suite).tasks)
     if data.task_id != task.id:

@@ -18,7 +18,13 @@ from reef_release.signing.keyring import PRIVATE_NAME
 from reef_release.signing.keys import Role, SigningKey, create_key, load_key
 from reef_release.signing.watch import sign_finding
 from reef_release.tokens import TokenRole
-from reef_release.wire import TrialReply, WatchAssignment, WatchTrialRequest
+from reef_release.wire import (
+    OwnWatch,
+    TrialReply,
+    WatchAssignment,
+    WatchTrialRequest,
+    WatchTrialView,
+)
 
 __all__ = ["ATTACKS"]
 
@@ -45,10 +51,10 @@ def _policy(context: Context, watch: dict[str, Any] | None) -> None:
     context.client(TokenRole.OPERATE).change_policy(_STAGE, signed, _REASON)
 
 
-def _claim(context: Context) -> WatchAssignment:
-    """What is due next, which the policy may have wait."""
+def _claim(context: Context, *own: OwnWatch) -> WatchAssignment:
+    """What is due next, which the policy may have wait, by whoever ran the trials of *own*."""
     client = context.client(TokenRole.GATE)
-    found = context.until(lambda: client.watching.claim(_STAGE, WORKER))
+    found = context.until(lambda: client.watching.claim(_STAGE, WORKER, own))
     assert found is not None
     return found
 
@@ -71,6 +77,11 @@ def _wrong(claim: WatchAssignment, **changes: Any) -> WatchTrialRequest:
     return msgspec.structs.replace(request, **changes)
 
 
+def _own(claim: WatchAssignment, posted: WatchTrialView) -> OwnWatch:
+    position, digest = claim.pointer_position, posted.progress.digest
+    return OwnWatch(pointer_position=position, digest=digest, posting=False)
+
+
 def _finding(claim: WatchAssignment, **changes: Any) -> WatchFinding:
     finding = WatchFinding(
         scenario=_STAGE,
@@ -79,7 +90,7 @@ def _finding(claim: WatchAssignment, **changes: Any) -> WatchFinding:
         release_id=claim.release.release_id,
         policy_digest=claim.policy_digest,
         seed=claim.seed,
-        trials=claim.progress.evidence.trials,
+        trials=claim.progress.trials,
         passed=claim.progress.passed,
         evidence=str(claim.progress.evidence.value),
         digest=claim.progress.digest,
@@ -100,8 +111,8 @@ def _run(context: Context) -> Outcome:
             early = _posting(context, claim, _finding(claim), gate)
             seen.append(stopped(context, early, "service", "not-fallen"))
             while claim.number is not None:
-                watching.post_trial(_STAGE, _wrong(claim))
-                claim = _claim(context)
+                posted = watching.post_trial(_STAGE, _wrong(claim))
+                claim = _claim(context, _own(claim, posted))
             log = load_key(context.stack.keys / Role.LOG / PRIVATE_NAME, Role.GATE)
             for key in (create_key(Role.GATE), log):
                 act = _posting(context, claim, _finding(claim), key)
