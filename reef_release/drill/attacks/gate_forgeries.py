@@ -90,6 +90,7 @@ def _trials(context: Context) -> Outcome:
         seen = [
             _without_effect(context, _trial(held), "verdict"),
             _without_effect(context, _trial(held, release_id=_NOTHING), "other-body"),
+            _without_effect(context, _trial(held, logprobs=[-0.25]), "logprobs"),
         ]
         twin = held.post(held.trial("I do not know."))
         if twin.trial.passed is not False:
@@ -174,10 +175,12 @@ ATTACKS = (
     _attack(
         "trials-forged-by-hand",
         (53, 56),
-        "trials by SQL that are due: a wrong reply with a right verdict, another trial's record",
+        "trials by SQL that are due: a wrong reply with a right verdict, another trial's record, "
+        "fewer probabilities than tokens",
         _trials,
         "gate.trial",
         "verdict",
         "other-body",
+        "logprobs",
     ),
 )

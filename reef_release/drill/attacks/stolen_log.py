@@ -15,12 +15,22 @@ from reef_release.drill.context import Context
 from reef_release.drill.errors import GotThrough
 from reef_release.drill.forged_log import ForgedLog, story_of
 from reef_release.drill.lying import refused, target
-from reef_release.drill.rewrites import MOVES, OPENINGS, REVOCATIONS, SIGNERS, TRIALS, Rewrite
+from reef_release.drill.redrawn import DRAWS
+from reef_release.drill.rewrites import (
+    GROUNDS,
+    MOVES,
+    OPENINGS,
+    REVOCATIONS,
+    SIGNERS,
+    TRIALS,
+    Rewrite,
+)
+from reef_release.drill.void_events import VOID, with_void_events
 
 __all__ = ["ATTACKS"]
 
-_WRAPPED = "signature-rejected"
-"""Says only that another reason is about a signature."""
+_WRAPPERS = frozenset({"bad-request", "refused", "signature-rejected"})
+"""Say only that other reasons follow."""
 
 
 def _audited(context: Context, rewrites: Sequence[tuple[str, Rewrite]]) -> Outcome:
@@ -32,7 +42,7 @@ def _audited(context: Context, rewrites: Sequence[tuple[str, Rewrite]]) -> Outco
     seen = []
     for code, rewrite in rewrites:
         told = rewrite(story)
-        found = _found(context, story.told(told.events)).get(told.position, set()) - {_WRAPPED}
+        found = _found(context, story.told(told.events)).get(told.position, set()) - _WRAPPERS
         if found != {code}:
             raise GotThrough(f"The audit found {sorted(found)} at {told.position}, not {code}.")
         words = f"{told.events[told.position]['type']} at {told.position} of the forged log"
@@ -49,6 +59,28 @@ def _found(context: Context, log: ForgedLog) -> dict[int | None, set[str]]:
         if each.position not in context.forged:
             found.setdefault(each.position, set()).add(each.code)
     return found
+
+
+def _replayed(context: Context) -> Outcome:
+    """All events that may not stand, at once."""
+    story = story_of(context)
+    events, places = with_void_events(story)
+    found = _found(context, story.told(events))
+    seen, wrong = [], []
+    for position, void in places:
+        codes = found.pop(position, set())
+        wanted = {void.code} - {""}
+        if not wanted <= codes <= wanted | void.beside | _WRAPPERS:
+            words = f"{events[position]['type']} at {position}"
+            wrong.append(f"{sorted(codes)} in the {words}, not {void.code or 'nothing'}")
+        elif void.code:
+            words = f"{events[position]['type']} at {position} of the forged log"
+            seen.append(Seen(by="audit", code=void.code, words=words))
+    if wrong:
+        raise GotThrough(f"The audit found {'; '.join(wrong)}.")
+    if found:
+        raise GotThrough(f"What is true in the forged log does not replay: {found}.")
+    return Outcome(seen=tuple(seen), twin=f"the {len(story.events)} events around them stand")
 
 
 def _shown(context: Context, rewrites: Sequence[tuple[str, Rewrite]]) -> Outcome:
@@ -109,6 +141,26 @@ ATTACKS = (
         "another verdict or another reply",
         (*OPENINGS, *TRIALS),
     ),
+    Attack(
+        name="events-that-may-not-stand",
+        rows=(59, 57, 53),
+        tries="by the stolen log key: the log of a promotion with events in it that break one rule "
+        "each, from its gate's opening to its end",
+        stops=tuple(
+            Stop(by="audit", code=code)
+            for code in dict.fromkeys(void.code for table in VOID.values() for void in table)
+            if code
+        ),
+        run=_replayed,
+        needs=frozenset({Access.KEYS}),
+    ),
+    _on_audit(
+        "draws-rewritten-with-the-log-key",
+        (58, 53),
+        "by the stolen log key: a gate under a policy or on a base that came after its draw, or "
+        "under one whose key was revoked, a second card for weights, another schema",
+        DRAWS,
+    ),
     _on_audit(
         "moves-rewritten-with-the-log-key",
         (39, 57),
@@ -128,6 +180,13 @@ ATTACKS = (
         (57, 22),
         "by stolen log and pointer keys: a promotion while held, of a stale gate, on another base",
         MOVES["node"],
+    ),
+    _on_node(
+        "grounds-told-to-a-new-node",
+        (57, 51),
+        "by stolen log and pointer keys: a gate on another suite or seed, a pass without canaries, "
+        "other weights signed, other files submitted",
+        GROUNDS,
     ),
     _on_node(
         "revocations-told-to-a-new-node",
