@@ -33,7 +33,7 @@ from reef_release.signing.keys import Role
 from reef_release.signing.note import sign_checkpoint
 from reef_release.tokens import TokenRole
 
-__all__ = ["Edit", "ForgedLog", "Story", "story_of"]
+__all__ = ["Edit", "Event", "ForgedLog", "Story", "story_of"]
 
 _PAGE = 1000
 

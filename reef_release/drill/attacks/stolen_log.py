@@ -13,7 +13,7 @@ from reef_release.audit.replay import replay
 from reef_release.drill.attack import Access, Attack, Outcome, Seen, Stop
 from reef_release.drill.context import Context
 from reef_release.drill.errors import GotThrough
-from reef_release.drill.forged_log import ForgedLog, story_of
+from reef_release.drill.forged_log import Event, Story, story_of
 from reef_release.drill.lying import refused, target
 from reef_release.drill.redrawn import DRAWS
 from reef_release.drill.rewrites import (
@@ -36,13 +36,13 @@ _WRAPPERS = frozenset({"bad-request", "refused", "signature-rejected"})
 def _audited(context: Context, rewrites: Sequence[tuple[str, Rewrite]]) -> Outcome:
     """Each rewriting, replayed from an export of it."""
     story = story_of(context)
-    left = [each for codes in _found(context, story.told(story.events)).values() for each in codes]
+    left = [each for codes in _found(story, story.events).values() for each in codes]
     if left:
         raise GotThrough(f"The log as it is does not replay: {', '.join(left)}.")
     seen = []
     for code, rewrite in rewrites:
         told = rewrite(story)
-        found = _found(context, story.told(told.events)).get(told.position, set()) - _WRAPPERS
+        found = _found(story, told.events).get(told.position, set()) - _WRAPPERS
         if found != {code}:
             raise GotThrough(f"The audit found {sorted(found)} at {told.position}, not {code}.")
         words = f"{told.events[told.position]['type']} at {told.position} of the forged log"
@@ -50,22 +50,30 @@ def _audited(context: Context, rewrites: Sequence[tuple[str, Rewrite]]) -> Outco
     return Outcome(seen=tuple(seen), twin=f"{len(story.events)} events, as they are, replay")
 
 
-def _found(context: Context, log: ForgedLog) -> dict[int | None, set[str]]:
-    """What a replay of an export of *log* finds, by position."""
-    with log.exported() as folder:
+def _found(story: Story, events: Sequence[Event]) -> dict[int | None, set[str]]:
+    """What a replay of an export of *events* finds, by their place; but for what the drill forged
+    in the real log, wherever that stands now."""
+    context = story.context
+    forged = {place for place, event in enumerate(events) if _position(event) in context.forged}
+    with story.told(events).exported() as folder:
         report = replay(folder, context.anchor)
     found: dict[int | None, set[str]] = {}
     for each in report.problems:
-        if each.position not in context.forged:
+        if each.position not in forged:
             found.setdefault(each.position, set()).add(each.code)
     return found
+
+
+def _position(event: Event) -> int | None:
+    """Where an event stands in the real log; None for one that does not."""
+    return event.get("position")
 
 
 def _replayed(context: Context) -> Outcome:
     """All events that may not stand, at once."""
     story = story_of(context)
     events, places = with_void_events(story)
-    found = _found(context, story.told(events))
+    found = _found(story, events)
     seen, wrong = [], []
     for position, void in places:
         codes = found.pop(position, set())
