@@ -20,7 +20,8 @@ def refuse_numbers(document: Any) -> None:
     if reasons:
         raise Refused(
             "The policy has decimals that are written as JSON numbers.",
-            next_step='Write decimals as strings, for example "0.05": signed JSON carries no floats.',
+            next_step='Write decimals as strings, for example "0.05": signed JSON carries '
+            "no floats.",
             reasons=reasons,
         )
 

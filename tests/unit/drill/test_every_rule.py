@@ -37,6 +37,7 @@ NEVER_PROVOKED = {
     "decimal": "signed bytes with floats are not canonical JSON, which is refused before",
     "implicit-fields": "says how to write a policy; one that leaves fields out allows nothing",
     "no-verdict": "needs a rule of metrics alone, which is the policy owner's own signature",
+    "name": "asked of a new policy; in the log one for another name is other-scenario",
     "unknown-task": "needs a protected task that no suite has: such a gate would be stricter",
     "too-many-files": "a bound on work; the files of such a candidate do not fit into an event",
     "fallen": "no refusal: why a watch rolls back to another release",
