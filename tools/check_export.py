@@ -363,9 +363,9 @@ def main() -> int:
     replay, found = Replay(given.export, given.root.read_text("utf-8")), list[tuple[int, str]]()
     ids, versions, time, position, going = dict[Any, Any](), dict[Any, int](), "", 0, True
     for path in sorted((given.export / "events").iterdir()):
-        lines = path.read_bytes().split(b"\n")
-        if path.name != f"{position:012}.jsonl" or position % 10_000 or lines.pop():
-            found.append((position, "segment"))
+        *lines, rest = path.read_bytes().split(b"\n")
+        if path.name != f"{position:012}.jsonl" or position % 10_000 or rest:
+            found.append((position + len(lines) * bool(rest), "segment"))
         for line in lines:
             formed = False
             try:

@@ -8,15 +8,16 @@ from typing import Annotated
 
 import typer
 
+from reef_release.audit.event import check_event
 from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
 from reef_release.audit.replay import replay
 from reef_release.audit.report import ErasuresReport, Problem, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
-from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.output import complain, console, emit, print_table
 from reef_release.cli.scorer import scoring_program
-from reef_release.errors import SettingsError
+from reef_release.errors import InvalidEvent, SettingsError, SignatureRejected
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
 
@@ -115,6 +116,38 @@ def replay_command(
         _print(report)
     if not report.good:
         raise typer.Exit(1)
+
+
+@app.command("event")
+def event_command(
+    event: Annotated[Path, typer.Argument(help="The event's bytes, exactly as stored.")],
+    proof: Annotated[Path, typer.Argument(help="Its proof: /reef/log/proof?position=N.")],
+    root: Annotated[
+        list[Path] | None,
+        typer.Option("--root", help="Trust roots from version 1 on, in order; default HOME/keys."),
+    ] = None,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check one event offline; exit status 1 when the proof does not hold."""
+    roots = [_anchor(each, home) for each in root or [None]]
+    try:
+        body = event.read_bytes()
+        report = check_event(body, _texts([proof])[0], roots)
+    except OSError as error:
+        raise SettingsError(f"The event cannot be read: {error}.") from error
+    except (SignatureRejected, InvalidEvent) as error:
+        if as_json:
+            emit({"good": False, "problems": error.reasons or [str(error)]}, as_json=True)
+        else:
+            complain(error)
+        raise typer.Exit(1) from error
+    emit(
+        report,
+        as_json=as_json,
+        text=f"Good: {report.type} of {report.scenario!r}, by {report.actor!r}, is event "
+        f"{report.position} of the {report.size} that {report.origin} has signed.",
+    )
 
 
 def replay_with_weights(

@@ -24,6 +24,7 @@ from reef_release.domain.canonical import MAX_INTEGER
 from reef_release.domain.events import GLOBAL
 from reef_release.domain.merkle import HASH_BYTES, TILE_HEIGHT, TILE_WIDTH
 from reef_release.errors import BadRequest, Forbidden, NotFound
+from reef_release.signing.event_proof import event_proof
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import ConsistencyView, EventsView, InclusionView
 
@@ -196,6 +197,32 @@ class LogController(Controller):
             proof=[each.hex() for each in tree.inclusion_proof(position, size)],
             root=tree.root(size).hex(),
         )
+
+    @get(
+        "/proof",
+        guards=[_PROVERS],
+        summary="Prove that an event is in the log, by a text that stands by itself",
+        media_type="text/plain",
+        responses=READ_PROBLEMS,
+    )
+    async def proof(
+        self,
+        service: NamedDependency[Service],
+        position: Annotated[int, QueryParameter(ge=0, le=MAX_INTEGER)],
+    ) -> str:
+        """c2sp.org/tlog-proof of the event at `position`, with the newest signed checkpoint.
+
+        With the event's stored bytes and the log's public key it is checked offline:
+        `reef-release audit event`.
+        """
+        note = service.heads.signed()
+        size = int(note.split("\n")[1])
+        if position >= size:
+            raise NotFound(
+                f"The newest checkpoint covers {size} events.",
+                next_step="Ask again in a second; checkpoints are signed at most once in one.",
+            )
+        return event_proof(service.state.tree, position, size, note)
 
     @get(
         "/proof/consistency",

@@ -165,6 +165,7 @@ ROUTES = [
     Route("/reef/events/stream", "GET", "/reef/events/stream?after=no-number", LOG),
     Route("/reef/log/checkpoint", "GET", "/reef/log/checkpoint", LOG),
     Route("/reef/log/tile/{tile:path}", "GET", "/reef/log/tile/0/000.p/1", LOG),
+    Route("/reef/log/proof", "GET", "/reef/log/proof?position=0", PROOF),
     Route("/reef/log/proof/inclusion", "GET", "/reef/log/proof/inclusion?position=0", PROOF),
     Route("/reef/log/proof/consistency", "GET", "/reef/log/proof/consistency?from=1", PROOF),
     Route("/reef/blobs/{digest:str}", "GET", f"/reef/blobs/{NO_BLOB}", BLOB),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reef_release.audit.event import check_event
 from reef_release.domain.canonical import canonical_json
 from reef_release.domain.merkle import (
     EMPTY_ROOT,
@@ -189,3 +190,15 @@ async def test_the_draw_rests_on_the_first_checkpoint_after_the_admission(story:
         if event["type"] == "checkpoint.published" and event["data"]["size"] > admitted
     ]
     assert assignment.opened.checkpoint_position == covering[0]
+
+
+async def test_the_proof_of_one_event_stands_by_itself(story: Story) -> None:
+    root = story.site.anchor
+    response = await story.ask("audit", "GET", "/reef/log/proof?position=3")
+    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+    page = await story.ask("audit", "GET", "/reef/events?after=2&limit=1")
+    (event,) = page.json()["events"]
+    report = check_event(canonical_json(event), response.text, [root])
+    assert (report.position, report.origin) == (3, ORIGIN)
+    missing = await story.ask("audit", "GET", "/reef/log/proof?position=99999")
+    assert missing.status_code == 404
