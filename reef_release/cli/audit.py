@@ -130,7 +130,7 @@ def event_command(
     as_json: AsJson = False,
 ) -> None:
     """Check one event offline; exit status 1 when the proof does not hold."""
-    roots = [_anchor(each, home) for each in root or [None]]
+    roots = [read_anchor(each, home) for each in root or [None]]
     try:
         body = event.read_bytes()
         report = check_event(body, _texts([proof])[0], roots)

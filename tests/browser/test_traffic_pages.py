@@ -28,6 +28,7 @@ PAGES = {
     "sessions": "/s/homework/sessions",
     "session": "/s/homework/sessions/first",
     "session-matched": "/s/homework/sessions/again",
+    "session-erased": "/s/homework/sessions/late",
     "log": "/s/homework/log",
     "log-search": "/log?q={candidate}",
     "event": "/s/homework/log/{alarm}",
@@ -200,7 +201,20 @@ def test_only_an_auditor_of_all_scenarios_reads_what_was_said(visit: Open) -> No
 
 
 def test_a_body_that_is_gone_is_said_to_be_gone(visit: Open) -> None:
-    assert "Not stored" in visit("session-matched").locator("#call-3").inner_text()
+    assert "Its file is lost" in visit("session-matched").locator("#call-3").inner_text()
+
+
+@pytest.mark.parametrize("role", [TokenRole.AUDIT, TokenRole.OPERATE])
+def test_an_erased_body_says_who_erased_it_when_and_why(
+    visit: Open, shown: Shown, role: TokenRole
+) -> None:
+    page = visit("session-erased", role=role)
+    text = page.locator("#call-2").inner_text()
+    assert "erased by" in " ".join(text.split())
+    assert "“A person asked.”" in text
+    position = shown.position("body.erased")
+    page.locator("#call-2 .gone").get_by_role("link", name=f"#{position}").click()
+    page.get_by_role("heading", level=1, name=f"Event #{position}").wait_for()
 
 
 def test_a_search_says_how_far_it_looked(visit: Open) -> None:

@@ -53,7 +53,9 @@ async def show_session(
     may_read = bool(view.turns) and service.readers.may_read(
         principal, view.turns[0].body, service.state
     )
-    texts = await session_texts(service.blobs, view.turns, may_read=may_read)
+    texts = await session_texts(
+        service.blobs, view.turns, may_read=may_read, erased=service.state.erased
+    )
     return frame.render(
         "session.html",
         view=view,
