@@ -1,15 +1,20 @@
-"""How fast an export is verified and replayed: `python bench/audit.py [--short]`.
+"""How fast an export is verified and replayed, on one core: `python bench/audit.py [--short]`.
 
-Two logs. A long one of plain events shows what form, tree and order cost per event. One made of
-gates (trials with raw replies, decisions, weights signatures, promotions) shows what a replay
-costs per verdict and per signature. Everything is made here, with throw-away keys; nothing is
-read from a running service. Peak memory is that of the whole process, generation included.
+The log is the mix of bench/mix.py: nine events of ten are traffic and judging, the tenth is
+candidates, gates with raw replies, decisions, signed weights, promotions and checkpoints.
+
+structure and root   every line read, canonical, in order, its id new; the tree over all of them
+verify               that, and every signature: roots, checkpoints, policies, decisions, weights
+by signature         what verifying takes above structure and root, per signature
+by verdict           the named verifiers on every raw reply, read from its blob
+replay               all of it, and every event folded by the rule
+
+Everything is made here with throw-away keys. Peak memory is of the whole process.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import tempfile
 import time
@@ -17,9 +22,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from reef_release.audit import export, replay, verify
+from bench.mix import write
+from reef_release.audit import replay, verify
+from reef_release.audit.folder import ExportFolder
+from reef_release.audit.report import Problems
+from reef_release.audit.structure import Structure
 from reef_release.domain import events as ev
-from tests.world import World, WorldSource
+from reef_release.domain.merkle import MerkleTree, leaf_hash
+from reef_release.domain.suite import parse_suite
+from reef_release.projections.replay import ReplayChecks
 
 _T = TypeVar("_T")
 
@@ -34,70 +45,78 @@ def show(what: str, count: int, seconds: float, unit: str) -> None:
     print(f"{what:<44} {count:>9,} {unit:<11} {seconds:>7.2f} s {count / seconds:>10,.0f} /s")
 
 
-def long_log(directory: Path, count: int) -> World:
-    """A log of *count* events, nearly all holds and resumptions, a checkpoint every 1,000."""
-    world = World(directory)
-    world.create_scenario()
-    while len(world.bodies) < count:
-        if len(world.bodies) % 1000 == 0:
-            world.checkpoint()
-        elif world.scenario.held_reason is None:
-            world.append_raw(ev.ScenarioHeld(reason="the answers look odd"))
-        else:
-            world.append_raw(ev.ScenarioResumed(reason="they were fine"))
-    return world
+def structure_and_root(folder: Path) -> bytes:
+    problems = Problems()
+    structure, tree = Structure(problems), MerkleTree()
+    for line in ExportFolder(folder).lines(problems):
+        structure.check(line)
+        tree.append(leaf_hash(line.body))
+    structure.finish()
+    assert not problems.found
+    return tree.root()
 
 
-def gated_log(directory: Path, gates: int) -> World:
-    """A log of *gates* promotions, each after a gate of eight trials of both sides."""
-    world = World(directory)
-    rule = {"kind": "consecutive_passes", "k": 8, "max_trials": 12, "max_failures": 3}
-    part = {"verifiers": ["answer@1"], "rule": rule}
-    world.create_scenario(standard=part, bootstrap=part)
-    for _ in range(gates):
-        gate = world.gate(world.admitted(), "+" * 8)
-        world.sign(gate)
-        world.promote(gate)
-        world.checkpoint()
-    return world
+def replies(folder: Path, anchor: str) -> int:
+    """Judge every raw reply again; how many."""
+    export = ExportFolder(folder)
+    checks, count = ReplayChecks(anchor, export.blobs), 0
+    answers: dict[str, str] = {}
+    for line in export.lines(Problems()):
+        if b'"type":"gate.' not in line.body:
+            continue
+        data = ev.decode(line.body).data
+        if isinstance(data, ev.GateOpened) and not answers:
+            suite = parse_suite(export.blobs.read_sync(data.suite, 1 << 26))
+            answers = {task.id: task.answer for task in suite.tasks}
+        if isinstance(data, ev.GateTrial) and data.body is not None:
+            body = checks.trial(data.body)
+            assert checks.verdict(["answer@1"], body.reply, answers[data.task_id]) == data.verdict
+            count += 1
+    return count
+
+
+_SIGNED = tuple(
+    f'"type":"{kind.TYPE}"'.encode()
+    for kind in (
+        ev.CheckpointPublished,
+        ev.GateErrored,
+        ev.GateFailed,
+        ev.GateInconclusive,
+        ev.GatePassed,
+        ev.PolicyChanged,
+        ev.ReleaseSigned,
+        ev.RootRotated,
+        ev.ScenarioCreated,
+    )
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--short", action="store_true", help="a tenth of everything")
-    scale = 1 if parser.parse_args().short else 10
+    parser.add_argument("--short", action="store_true", help="20,000 events, not 200,000")
+    parser.add_argument("--events", type=int, help="another number")
+    given = parser.parse_args()
+    wanted = given.events or (20_000 if given.short else 200_000)
     with tempfile.TemporaryDirectory() as name:
-        base = Path(name)
-        plain = long_log(base / "plain", 10_000 * scale)
-        out = base / "plain-export"
-        _, seconds = timed(lambda: export(WorldSource(plain), out))
-        show("export, plain events", len(plain.bodies), seconds, "events")
-        report, seconds = timed(lambda: verify(out, plain.anchor))
+        out = Path(name) / "export"
+        mix, seconds = timed(lambda: write(Path(name) / "world", out, wanted))
+        count = len(mix.bodies)
+        show("make and export the log", count, seconds, "events")
+        root, structure_s = timed(lambda: structure_and_root(out))
+        show("structure and root", count, structure_s, "events")
+        report, verify_s = timed(lambda: verify(out, mix.anchor))
         assert report.good, report.problems[:3]
-        show("verify, plain events: form, tree, order", report.event_count, seconds, "events")
-        replayed, seconds = timed(lambda: replay(out, plain.anchor))
+        assert report.root == root.hex()
+        show("verify", count, verify_s, "events")
+        lines = (line.body for line in ExportFolder(out).lines(Problems()))
+        signatures = sum(any(kind in body for kind in _SIGNED) for body in lines)
+        show("  by signature", signatures, verify_s - structure_s, "signatures")
+        judged, seconds = timed(lambda: replies(out, mix.anchor))
+        show("  by verdict", judged, seconds, "verdicts")
+        replayed, seconds = timed(lambda: replay(out, mix.anchor))
         assert replayed.good, replayed.problems[:3]
-        show("replay, plain events", replayed.event_count, seconds, "events")
-
-        # Waiting for the disk would be most of the time of making this log, which is not measured.
-        os.fsync = lambda fd: None
-        gated = gated_log(base / "gated", 20 * scale)
-        out = base / "gated-export"
-        export(WorldSource(gated), out)
-        report, seconds = timed(lambda: verify(out, gated.anchor))
-        assert report.good, report.problems[:3]
-        events = list(map(ev.decode, gated.bodies))
-        signatures = sum(
-            isinstance(event.data, ev.DecisionPosted | ev.ReleaseSigned | ev.CheckpointPublished)
-            for event in events
-        )
-        show("verify, gates: by signature", signatures, seconds, "signatures")
-        replayed, seconds = timed(lambda: replay(out, gated.anchor))
-        assert replayed.good, replayed.problems[:3]
-        verdicts = sum(isinstance(event.data, ev.GateTrial) for event in events)
-        show("replay, gates: by verdict", verdicts, seconds, "verdicts")
-        show("replay, gates: by gate", len(replayed.gates), seconds, "gates")
-        show("replay, gates: by event", replayed.event_count, seconds, "events")
+        show("replay", count, seconds, "events")
+        show("  by gate", len(replayed.gates), seconds, "gates")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{'peak memory of this process':<44} {peak:>9,.0f} MiB")
 

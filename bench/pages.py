@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import math
 import resource
 import statistics
@@ -49,6 +50,7 @@ async def measure(given: argparse.Namespace) -> None:
     started = time.perf_counter()
     async with open_service(settings) as service:
         took_s = time.perf_counter() - started
+        gc.freeze()  # as `reef-release serve` does
         count = service.state.position + 1
         print(f"{count:,} events; state rebuilt in {took_s:.1f} s, {count / took_s:,.0f} events/s")
         print(f"journals of the signal: {service.signal.size_bytes / 1e6:.1f} MB; ", end="")

@@ -104,7 +104,8 @@ class BatchView(_View, frozen=True, kw_only=True):
 
     `stage`: open, claimed, training, trained, used (in the promoted release `used_in`); or how it
     ended: stale, body-missing, abandoned, quarantined. `lease_id` is shown to who holds it.
-    `steps` counts those of the training that goes on, or was completed.
+    `steps` counts those of the training that goes on, or was completed. `erased` are those of its
+    turns of which something is erased: whoever kept the batch has to forget it.
     """
 
     batch_id: str
@@ -121,6 +122,7 @@ class BatchView(_View, frozen=True, kw_only=True):
     failures: int
     used_in: str | None
     screening: Screening | None
+    erased: list[str] = []
 
 
 class LineView(_View, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -21,6 +22,7 @@ from reef_release.api.contamination import GateTasks
 from reef_release.api.samples import sample_view
 from reef_release.artifacts.blobs import BlobStore
 from reef_release.domain import events as ev
+from reef_release.domain.copies import sample_is_erased
 from reef_release.domain.events import EventData
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic.lines import abandoned_batches, teaching_reasons
@@ -100,7 +102,8 @@ class Batching:
         traffic = scenario.traffic
         for batch_id in traffic.open_batches:
             batch = traffic.batches[batch_id]
-            if any(self._is_erased(scenario, each.turn_id) for each in batch.formed.samples):
+            erased = partial(sample_is_erased, self._live.state, traffic)
+            if any(erased(each.turn_id) for each in batch.formed.samples):
                 # Whoever trains on it has no right to any more, and finds its lease gone.
                 yield ev.BatchReleased(
                     batch_id=batch_id, lease_id=batch.lease_id, reason="body-missing"
@@ -163,7 +166,7 @@ class Batching:
     def _refusal(
         self, scenario: Scenario, turn_id: str, judged: Judged, target: Turn, taken: set[str]
     ) -> str | None:
-        if self._is_erased(scenario, turn_id):
+        if sample_is_erased(self._live.state, scenario.traffic, turn_id):
             return "erased"
         if scenario.traffic.turns[turn_id].quarantined:
             return "quarantined"
@@ -182,17 +185,6 @@ class Batching:
         lost = scenario.traffic.turns[turn_id].lost_lines
         base = scenario.pointers[channel][-1].release_id
         return "came-to-nothing" if lost.get(base, 0) >= self._settings.sample_max_lines else None
-
-    def _is_erased(self, scenario: Scenario, turn_id: str) -> bool:
-        """Whether anything that the sample of a judged turn is made of is erased."""
-        erased = self._live.state.erased
-        turns = scenario.traffic.turns
-        turn = turns[turn_id]
-        if not erased or turn.judged is None:
-            return False
-        target = turns.get(turn.judged.target or "", turn)
-        gone = target.erased or turn.next_erased
-        return gone or any(hint in erased for hint in turn.judged.hints)
 
     async def _body_refusal(self, scenario: Scenario, turn_id: str, target: Turn) -> str | None:
         key = (scenario.name, turn_id, len(scenario.policies))

@@ -21,7 +21,7 @@ from reef_release.domain.copies import Body, bodies_of_calls, calls_of_session, 
 from reef_release.domain.privacy import RETENTION, bodies_of
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Erasure, Scenario
-from reef_release.errors import BadRequest, Conflict, NotFound, Refused, Unavailable
+from reef_release.errors import BadRequest, Conflict, NotFound, ReefError, Refused, Unavailable
 from reef_release.projections.erased import ErasedBodies
 from reef_release.projections.live import LiveState
 from reef_release.settings import Settings
@@ -68,6 +68,13 @@ class Erasing:
         self._past: dict[str, set[str]] = {}
         """By scenario, the sessions of which nothing is left to erase."""
 
+    async def complete(self) -> None:
+        """At a start: go through all that was ever erased; failures are tried again."""
+        try:
+            await self.settle()
+        except OSError as error:
+            _log.error("something erased is still on the disk", why=str(error))
+
     async def settle(self) -> None:
         """Return once no copy is left here of what the log says is erased. Raises `OSError`."""
         async with self._settling:
@@ -91,6 +98,9 @@ class Erasing:
             position = self._live.state.position
             try:
                 await self.step()
+            except (ReefError, OSError) as error:
+                _log.warning("erasing waits", why=str(error))
+                await asyncio.sleep(_IDLE_S)
             except Exception:
                 _log.exception("a step of erasing failed")
                 await asyncio.sleep(_IDLE_S)

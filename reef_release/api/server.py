@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 from types import FrameType
@@ -61,6 +62,9 @@ def _listening(settings: Settings) -> socket.socket:
 
 async def _serve_on(listening: socket.socket, settings: Settings, pages: Pages | None) -> None:
     async with open_service(settings) as service:
+        # What the rebuild made lives as long as the process; every full collection would walk it
+        # again, 2 s on a million events, while all requests wait.
+        gc.freeze()
         # uvicorn raises a signal again once it has stopped; the service is still to be closed.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)

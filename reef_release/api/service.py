@@ -149,7 +149,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             settings=settings,
         )
         await processes.establish_trust(anchor)
-        await erasing.settle()
+        await erasing.complete()
         work = [
             asyncio.create_task(processes.run(), name="processes"),
             asyncio.create_task(correlating.run(), name="correlation"),

@@ -46,7 +46,8 @@ class BlobDirectory:
 
     *max_blob_bytes* is the quota of one blob; *min_free_bytes* of disk are never taken, so
     that the log beside it can still be written. *erased* says of a digest why it is gone for good:
-    such a blob cannot be read any more, also while its file is still there, nor be stored.
+    such a blob cannot be read any more, also while its file is still there, nor be stored. Without
+    *durable* whoever fills the directory has to sync it as a whole before anybody is told.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class BlobDirectory:
         random_bytes: Callable[[int], bytes] = os.urandom,
         free_bytes: Callable[[Path], int] = free_bytes,
         erased: Callable[[str], BlobErased | None] = lambda _digest: None,
+        durable: bool = True,
     ) -> None:
         self.root = root
         self.max_blob_bytes = max_blob_bytes
@@ -65,6 +67,7 @@ class BlobDirectory:
         self._random_bytes = random_bytes
         self._free_bytes = free_bytes
         self._erased = erased
+        self._durable = durable
         self._incoming = root / "incoming"
         self._partial = root / "partial"
         for directory in (root / "blobs", self._incoming, self._partial):
@@ -158,8 +161,9 @@ class BlobDirectory:
     def erase_sync(self, digest: str) -> bool:
         """Remove a blob and whatever came of it so far, synced; False when there was none."""
         path = self._path(digest)
-        for partial in self._partial.glob(f"{digest}.*"):
-            partial.unlink(missing_ok=True)
+        for name in os.listdir(self._partial):
+            if name.partition(".")[0] == digest:
+                (self._partial / name).unlink(missing_ok=True)
         try:
             path.unlink()
         except FileNotFoundError:
@@ -207,12 +211,17 @@ class BlobDirectory:
             raise
         path = self._path(digest)
         os.fchmod(descriptor, _READ_ONLY)
-        os.fsync(descriptor)
+        if self._durable:
+            os.fsync(descriptor)
         if not path.parent.is_dir():
             path.parent.mkdir(exist_ok=True)
-            sync_directory(path.parent.parent)
+            self._sync(path.parent.parent)
         written.replace(path)
-        sync_directory(path.parent)
+        self._sync(path.parent)
+
+    def _sync(self, directory: Path) -> None:
+        if self._durable:
+            sync_directory(directory)
 
 
 class BlobWriter:

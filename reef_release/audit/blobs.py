@@ -1,4 +1,7 @@
-"""The blobs of an export as a `BlobReader`: flat files, hashed whenever they are read whole."""
+"""The blobs of an export as a `BlobReader`: flat files, hashed whenever they are read whole.
+
+An export that goes on from an earlier one is read together with it, so a blob may lie in either.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,15 @@ _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class ExportBlobs:
-    """Reads `FOLDER/<sha256>`; see `BlobReader` for what each method raises."""
+    """Reads `FOLDER/<sha256>` of the first folder that has it; see `BlobReader` for errors."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *earlier: Path) -> None:
+        self._folders = (folder, *earlier)
 
     def path(self, digest: str) -> Path:
         """The file of a blob, whether it exists or not. Raises `BadRequest`."""
-        return self._folder / check_digest(digest)
+        paths = [folder / check_digest(digest) for folder in self._folders]
+        return next((path for path in paths if path.is_file()), paths[0])
 
     def exists_sync(self, digest: str) -> bool:
         """Whether the export has the blob."""

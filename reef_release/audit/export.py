@@ -14,11 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import UNSET
+
 from reef_release.artifacts.blob_files import sync_directory
 from reef_release.audit import layout
-from reef_release.audit.layout import BlobEntry, Manifest, Segment
+from reef_release.audit.folder import ExportFolder
+from reef_release.audit.layout import BlobEntry, Manifest, Segment, Since
 from reef_release.audit.references import Reference, References
+from reef_release.audit.report import Problems
 from reef_release.domain import events as ev
+from reef_release.domain.merkle import MerkleTree, leaf_hash
 from reef_release.errors import (
     BadRequest,
     Conflict,
@@ -59,13 +64,16 @@ def export(
     out: Path,
     *,
     include_weights: bool = False,
+    since: Sequence[Path] = (),
     progress: Callable[[str], object] | None = None,
 ) -> Manifest:
     """Export into the new folder *out*; returns its manifest.
 
-    *include_weights* adds the model files of every candidate that got a gate. *progress* is
-    told, in words, how far it has come. Raises `Conflict` when *out* exists, and what the
-    source raises; then nothing is left behind.
+    *include_weights* adds the model files of every candidate that got a gate. *since* are
+    earlier exports, the oldest first, each going on from the one before: their events and blobs
+    are not repeated. *progress* is told, in words, how far it has come. Raises `Conflict` when
+    *out* exists or the log does not continue *since*, and what the source raises; then nothing
+    is left behind.
     """
     if out.exists() or out.is_symlink():
         raise Conflict(
@@ -81,7 +89,9 @@ def export(
             next_step="Check that the folder above it is yours and has space.",
         ) from error
     try:
-        manifest = _Export(source, draft, include_weights, progress or _silent).run()
+        earlier = ExportFolder(since[-1], since[:-1]) if since else None
+        export = _Export(source, draft, include_weights, progress or _silent, earlier)
+        manifest = export.run()
         draft.chmod(0o755)
         draft.rename(out)
         sync_directory(out.parent)
@@ -103,7 +113,9 @@ class _Export:
         folder: Path,
         weights: bool,
         progress: Callable[[str], object],
+        earlier: ExportFolder | None,
     ) -> None:
+        self._earlier = earlier
         self._source = source
         self._folder = folder
         self._progress = progress
@@ -116,10 +128,12 @@ class _Export:
     def run(self) -> Manifest:
         note = self._source.checkpoint()
         origin, size = _claims(note)
+        since = self._go_on(origin, size)
+        start = 0 if since is None else since.size
         for name in (layout.EVENTS, layout.BLOBS, layout.TRUST):
             (self._folder / name).mkdir()
         (self._folder / layout.CHECKPOINT).write_bytes(note.encode("utf-8"))
-        segments = self._write_events(size)
+        segments = self._write_events(start, size)
         for version, metadata in self._roots.items():
             path = self._folder / layout.TRUST / layout.root_name(version)
             path.write_bytes(metadata.encode("utf-8"))
@@ -133,14 +147,40 @@ class _Export:
             blobs=sorted(self._blobs, key=lambda entry: entry.sha256),
             missing=sorted(self._missing),
             weights=self._weights,
+            since=UNSET if since is None else since,
         )
         layout.write_manifest(manifest, self._folder / layout.MANIFEST)
         return manifest
 
-    def _write_events(self, size: int) -> list[Segment]:
+    def _go_on(self, origin: str, size: int) -> Since | None:
+        """Follow the events that the earlier exports have; where this one begins."""
+        if self._earlier is None:
+            return None
+        manifest = self._earlier.manifest(Problems())
+        note = self._earlier.checkpoint(Problems())
+        if manifest is None or note is None or manifest.weights != self._weights:
+            raise Conflict(
+                f"{self._earlier.path} cannot be gone on from: it is no whole export, or one "
+                "that differs in having model files.",
+                next_step="Give the newest export, and --with-weights as it was made.",
+            )
+        tree = MerkleTree()
+        for line in self._earlier.lines(Problems()):
+            tree.append(leaf_hash(line.body))
+            self._follow(line.body, fetch=False)
+        if (origin, _claims(note)) != (manifest.origin, (origin, tree.size)) or size < tree.size:
+            raise Conflict(
+                f"{self._earlier.path} has {tree.size} events of {manifest.origin!r}, and the "
+                f"service gives {size} of {origin!r}.",
+                next_step="Keep both checkpoints: a log never shrinks, and never changes its name.",
+            )
+        self._roots.clear()
+        return Since(origin=origin, size=tree.size, root=tree.root().hex())
+
+    def _write_events(self, start: int, size: int) -> list[Segment]:
         segments = []
-        bodies = self._bodies(size)
-        for first in range(0, size, layout.SEGMENT_EVENTS):
+        bodies = self._bodies(start, size)
+        for first in range(start, size, layout.SEGMENT_EVENTS):
             count = min(layout.SEGMENT_EVENTS, size - first)
             path = self._folder / layout.EVENTS / layout.segment_name(first)
             with path.open("xb", buffering=_BUFFER_BYTES) as file:
@@ -155,9 +195,8 @@ class _Export:
             self._progress(f"{first + count} of {size} events, {len(self._blobs)} blobs")
         return segments
 
-    def _bodies(self, size: int) -> Iterator[bytes]:
-        """Exactly *size* bodies, a page at a time."""
-        count = 0
+    def _bodies(self, count: int, size: int) -> Iterator[bytes]:
+        """The bodies from position *count* up to *size*, a page at a time."""
         while count < size:
             page = self._source.events(count - 1, min(_PAGE, size - count))
             if not page:
@@ -171,7 +210,7 @@ class _Export:
                 yield body
                 count += 1
 
-    def _follow(self, body: bytes) -> None:
+    def _follow(self, body: bytes, *, fetch: bool = True) -> None:
         """Fetch what the event rests on; an event that cannot be read rests on nothing."""
         try:
             event = ev.decode(body)
@@ -181,11 +220,14 @@ class _Export:
             # Of two roots with one version the first one counts, as in the fold.
             self._roots.setdefault(event.data.version, event.data.metadata)
         for reference in self._references.of(event.envelope.scenario, event.data):
-            self._fetch(reference)
+            if fetch:
+                self._fetch(reference)
 
     def _fetch(self, reference: Reference) -> None:
         target = self._folder / layout.BLOBS / reference.digest
         if reference.digest in self._missing or target.exists():
+            return
+        if self._earlier is not None and self._earlier.blobs.exists_sync(reference.digest):
             return
         try:
             self._source.fetch_blob(reference.digest, reference.size_bytes, target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
@@ -40,13 +40,17 @@ class Line(NamedTuple):
 
 
 class ExportFolder:
-    """One export. Raises `NotFound` when *path* is no directory."""
+    """One export. Raises `NotFound` when *path* is no directory.
 
-    def __init__(self, path: Path) -> None:
+    *since* are the folders that it goes on from, the oldest first: all are read as one.
+    """
+
+    def __init__(self, path: Path, since: Sequence[Path] = ()) -> None:
         if not path.is_dir():
             raise NotFound(f"{path} is no export.", next_step="Give the folder of an export.")
         self.path = path
-        self.blobs = ExportBlobs(path / layout.BLOBS)
+        self.earlier = [ExportFolder(each) for each in since]
+        self.blobs = ExportBlobs(*(each / layout.BLOBS for each in (path, *reversed(since))))
 
     def manifest(self, problems: Problems) -> Manifest | None:
         """The manifest; None and a problem if there is no good one."""
@@ -66,14 +70,21 @@ class ExportFolder:
 
     def root(self, version: int) -> str | None:
         """The text of a trust root; None if there is none."""
+        for part in self.earlier:
+            if (found := part.root(version)) is not None:
+                return found
         try:
             return self._read(f"{layout.TRUST}/{layout.root_name(version)}").decode("utf-8")
         except (OSError, UnicodeDecodeError, BadRequest):
             return None
 
-    def lines(self, problems: Problems) -> Iterator[Line]:
-        """All lines of all segments in the order of their names."""
-        index = 0
+    def lines(self, problems: Problems, index: int = 0) -> Iterator[Line]:
+        """All lines of all segments in the order of their names; *index* is the first's."""
+        for part in self.earlier:
+            for line in part.lines(problems, index):
+                yield line._replace(where=f"{part.path.name}/{line.where}")
+                index = line.number + 1
+        base = index
         starts = sorted(
             (start, name)
             for name in self._names(layout.EVENTS)
@@ -81,7 +92,7 @@ class ExportFolder:
         )
         for number, (start, name) in enumerate(starts):
             where = f"{layout.EVENTS}/{name}"
-            if start != number * layout.SEGMENT_EVENTS or index != start:
+            if start != base + number * layout.SEGMENT_EVENTS or index != start:
                 problems.add(
                     where,
                     "segment",
@@ -98,6 +109,7 @@ class ExportFolder:
 
     def check_files(self, manifest: Manifest | None, problems: Problems) -> tuple[int, int]:
         """Hash all blobs and compare the folder with its manifest; blobs' number and bytes."""
+        counts = [part.check_files(part.manifest(problems), problems) for part in self.earlier]
         found = {
             f"{layout.BLOBS}/{name}": self._check_blob(name, problems)
             for name in self._names(layout.BLOBS)
@@ -128,7 +140,8 @@ class ExportFolder:
             for where in self._everything():
                 if where not in expected:
                     problems.add(where, "unlisted-file", "The manifest does not list this file.")
-        return len(found), sum(found.values())
+        counts.append((len(found), sum(found.values())))
+        return sum(each[0] for each in counts), sum(each[1] for each in counts)
 
     def _check_blob(self, name: str, problems: Problems) -> int:
         where = f"{layout.BLOBS}/{name}"

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from reef_release.domain.canonical import canonical_json, parse_json
 from reef_release.errors import BadRequest
@@ -27,6 +28,7 @@ __all__ = [
     "BlobEntry",
     "Manifest",
     "Segment",
+    "Since",
     "parse_manifest",
     "root_name",
     "segment_name",
@@ -64,11 +66,20 @@ class BlobEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     size_bytes: int
 
 
+class Since(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The checkpoint of the earlier export that an export goes on from."""
+
+    origin: str
+    size: int
+    root: str
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an export contains.
 
     `missing` lists digests that events name and that the service could not give. `weights`
-    says whether the files of all gated candidates are among the blobs.
+    says whether the files of all gated candidates are among the blobs. With `since` the events
+    and blobs of the export that ends there are not repeated: the two are one export together.
     """
 
     format: str
@@ -80,6 +91,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     blobs: list[BlobEntry]
     missing: list[str]
     weights: bool
+    since: Since | UnsetType = UNSET
 
 
 def segment_name(first: int) -> str:

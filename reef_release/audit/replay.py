@@ -24,17 +24,18 @@ def replay(
     *,
     earlier: Sequence[str] = (),
     kept: Sequence[Path] = (),
+    since: Sequence[Path] = (),
     scorer: Scorer | None = None,
     weights: Path | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> ReplayReport:
-    """Replay the export in *folder*; see `verify` for *anchor*, *earlier*, *kept*.
+    """Replay the export in *folder*; see `verify` for *anchor*, *earlier*, *since* and *kept*.
 
     With *scorer* the replies are run through the weights, which are taken from
     `weights/<release id>/` or from the export itself; *tolerance* is in nats. Raises `NotFound`
     if *folder* is no folder.
     """
-    walk, head, files = audited(folder, anchor, earlier, fold=True)
+    walk, head, files = audited(folder, anchor, earlier, since, fold=True)
     compared = None if scorer is None else check_weights(walk, scorer, weights, tolerance)
     return ReplayReport(
         **verify_fields(walk, head, files, kept),

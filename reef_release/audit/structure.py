@@ -46,8 +46,9 @@ class Structure:
         self._check_version(line, envelope)
         self._check_time(line, envelope)
         self._check_id(line, envelope)
+        kind, version = envelope.type, envelope.schema_version
         try:
-            return ev.decode(line.body)
+            return Event(envelope, ev.decode_data(kind, version, bytes(envelope.data)))
         except InvalidEvent as error:
             self._add(line, "malformed", str(error))
             return None

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from reef_release.audit.folder import ExportFolder
-from reef_release.audit.layout import Manifest, root_name
+from reef_release.audit.layout import CHECKPOINT, Manifest, root_name
 from reef_release.audit.report import Head, Problems, VerifyReport
 from reef_release.audit.walk import Walk
 
@@ -20,24 +22,35 @@ __all__ = ["audited", "verify", "verify_fields"]
 
 
 def verify(
-    folder: Path, anchor: str, *, earlier: Sequence[str] = (), kept: Sequence[Path] = ()
+    folder: Path,
+    anchor: str,
+    *,
+    earlier: Sequence[str] = (),
+    since: Sequence[Path] = (),
+    kept: Sequence[Path] = (),
 ) -> VerifyReport:
     """Verify the export in *folder* against the trust root version 1 in *anchor* (its text).
 
     *earlier* are signed notes of the log that the auditor kept: the export must continue each
     of them. Only they show that a log was rewritten from the start by somebody who also has
-    its key. *kept* are other folders (older exports, backups) in which erased bodies are looked
-    for. Raises `NotFound` if *folder* is no folder.
+    its key. *since* are the exports that this one goes on from, the oldest first; all of them
+    are read, and the report is that of the whole. *kept* are other folders (older exports,
+    backups) in which erased bodies are looked for. Raises `NotFound` if one is no folder.
     """
-    walk, head, files = audited(folder, anchor, earlier, fold=False)
+    walk, head, files = audited(folder, anchor, earlier, since, fold=False)
     return VerifyReport(**verify_fields(walk, head, files, kept))
 
 
 def audited(
-    folder: Path, anchor: str, earlier: Sequence[str], *, fold: bool
+    folder: Path,
+    anchor: str,
+    earlier: Sequence[str] = (),
+    since: Sequence[Path] = (),
+    *,
+    fold: bool,
 ) -> tuple[Walk, Head | None, tuple[int, int]]:
     """The finished pass, the head that was signed, and number and bytes of the blobs."""
-    export = ExportFolder(folder)
+    export = ExportFolder(folder, since)
     problems = Problems()
     manifest = export.manifest(problems)
     note = export.checkpoint(problems)
@@ -46,6 +59,7 @@ def audited(
     head = walk.check_head(note, manifest)
     for number, kept in enumerate(earlier, start=1):
         walk.check_earlier(kept, f"earlier checkpoint {number}", head)
+    _check_since(walk, manifest, head)
     _check_roots(walk, manifest)
     files = export.check_files(manifest, problems)
     return walk, head, files
@@ -69,6 +83,29 @@ def verify_fields(
         "problems_left_out": walk.problems.left_out,
         "erasures": erasures,
     }
+
+
+def _check_since(walk: Walk, manifest: Manifest | None, head: Head | None) -> None:
+    """Each export must go on from the checkpoint of the one before it, and continue its tree."""
+    parts = [*walk.folder.earlier, walk.folder]
+    size = 0
+    for number, part in enumerate(parts):
+        stated = manifest if part is walk.folder else part.manifest(Problems())
+        said = UNSET if stated is None else stated.since
+        expected = size if number else None
+        if (None if said is UNSET else said.size) != expected:
+            message = (
+                "It holds only what came after an earlier export; give that one with --since."
+                if said is not UNSET
+                else "It goes on from no earlier export; check it without --since."
+            )
+            walk.problems.add(f"{part.path.name}/manifest.json", "since", message)
+        if part is walk.folder:
+            return
+        note = part.checkpoint(walk.problems)
+        if note is not None:
+            walk.check_earlier(note, f"{part.path.name}/{CHECKPOINT}", head)
+        size = 0 if stated is None else stated.size
 
 
 def _check_roots(walk: Walk, manifest: Manifest | None) -> None:

@@ -74,6 +74,7 @@ def make_backup(
             missing=sorted({*exported.missing, *beside.missing}),
         )
         write_manifest(manifest, draft)
+        os.sync()  # all files at once
         draft.rename(out)
         sync_directory(out.parent)
     finally:
@@ -122,8 +123,6 @@ class _Beside:
             target.unlink(missing_ok=True)
             self.missing.add(digest)
             return
-        with target.open("rb") as file:
-            os.fsync(file.fileno())
         self.sizes[digest] = target.stat().st_size
 
     def forget_erased_since(self) -> None:

@@ -120,13 +120,14 @@ def _check_directory(blobs: Path) -> None:
 
 
 def _move(draft: Path, blobs: Path) -> None:
+    os.sync()  # all blobs at once, before the log says that they are there
     shutil.rmtree(blobs, ignore_errors=True)  # only empty directories can be here
     draft.rename(blobs)
     sync_directory(blobs.parent)
 
 
 def _verified(backup: Path, anchor: str, size: int) -> Walk:
-    walk, head, _ = audited(backup / layout.EXPORT, anchor, [], fold=True)
+    walk, head, _ = audited(backup / layout.EXPORT, anchor, fold=True)
     problems = walk.problems.found
     if problems or head is None or head.size != size:
         raise Refused(
@@ -146,7 +147,7 @@ def _copy(
     backup: Path, walk: Walk, size: int, draft: Path, gone: dict[str, LaterErasure]
 ) -> tuple[int, set[str], list[str]]:
     """Copy what the first *size* events name; how many, what is missing, and what stays behind."""
-    target = BlobDirectory(draft, min_free_bytes=0)
+    target = BlobDirectory(draft, min_free_bytes=0, durable=False)
     references = References(weights=True)
     done: set[str] = set()
     missing: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from reef_release.audit.event import check_event
 from reef_release.audit.export import export
 from reef_release.audit.http_source import ClientSource
+from reef_release.audit.page import report_page
 from reef_release.audit.replay import replay
 from reef_release.audit.report import ErasuresReport, Problem, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify
@@ -35,12 +37,20 @@ _Root = Annotated[
 _Kept = Annotated[
     list[Path] | None,
     typer.Option(
-        "--kept", help="Another folder (older export, backup) to look for erased bodies in."
+        "--look-in", help="Another folder (older export, backup) to look for erased bodies in."
     ),
 ]
 _Earlier = Annotated[
     list[Path] | None,
     typer.Option("--earlier", help="A checkpoint kept from before; may be repeated."),
+]
+_Since = Annotated[
+    list[Path] | None,
+    typer.Option("--since", help="The export that it goes on from; of several, the oldest first."),
+]
+_Page = Annotated[
+    Path | None,
+    typer.Option("--report", help="Write the report as one HTML file, too."),
 ]
 
 
@@ -50,13 +60,14 @@ def export_command(
     weights: Annotated[
         bool, typer.Option("--with-weights", help="Include the model files of gated candidates.")
     ] = False,
+    since: _Since = None,
     url: Url = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a self-contained folder: events, checkpoint, trust roots, suites, raw replies."""
     with connect(url, token_file) as client:
-        manifest = export(ClientSource(client), out, include_weights=weights)
+        manifest = export(ClientSource(client), out, include_weights=weights, since=since or ())
     emit(manifest, as_json=as_json, text=f"{manifest.size} events are in {out}.")
 
 
@@ -66,11 +77,21 @@ def verify_command(
     root: _Root = None,
     earlier: _Earlier = None,
     kept: _Kept = None,
+    since: _Since = None,
+    page: _Page = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
-    report = verify(folder, read_anchor(root, home), earlier=_texts(earlier), kept=kept or ())
+    start = time.perf_counter()
+    report = verify(
+        folder,
+        read_anchor(root, home),
+        earlier=_texts(earlier),
+        since=since or (),
+        kept=kept or (),
+    )
+    _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
     else:
@@ -99,17 +120,25 @@ def replay_command(
             help="Run recorded tokens through weights: DIR/RELEASE_ID/, else those exported.",
         ),
     ] = None,
+    since: _Since = None,
+    page: _Page = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
-    anchor = read_anchor(root, home)
+    start, anchor = time.perf_counter(), read_anchor(root, home)
     if weights is None:
-        report = replay(folder, anchor, earlier=_texts(earlier), kept=kept or ())
+        report = replay(folder, anchor, earlier=_texts(earlier), since=since or (), kept=kept or ())
     else:
         report = replay_with_weights(
-            folder, anchor, weights, earlier=_texts(earlier), kept=kept or ()
+            folder,
+            anchor,
+            weights,
+            earlier=_texts(earlier),
+            since=since or (),
+            kept=kept or (),
         )
+    _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
     else:
@@ -130,7 +159,7 @@ def event_command(
     as_json: AsJson = False,
 ) -> None:
     """Check one event offline; exit status 1 when the proof does not hold."""
-    roots = [read_anchor(each, home) for each in root or [None]]
+    roots = [read_anchor(each, home) for each in root] if root else [read_anchor(None, home)]
     try:
         body = event.read_bytes()
         report = check_event(body, _texts([proof])[0], roots)
@@ -156,11 +185,20 @@ def replay_with_weights(
     weights: Path | None,
     *,
     earlier: Sequence[str] = (),
+    since: Sequence[Path] = (),
     kept: Sequence[Path] = (),
 ) -> ReplayReport:
     """Replay and run the recorded tokens through the weights as well."""
     with scoring_program() as scorer:
-        return replay(folder, anchor, earlier=earlier, kept=kept, scorer=scorer, weights=weights)
+        return replay(
+            folder,
+            anchor,
+            earlier=earlier,
+            since=since,
+            kept=kept,
+            scorer=scorer,
+            weights=weights,
+        )
 
 
 def read_anchor(root: Path | None, home: Path | None) -> str:
@@ -173,6 +211,16 @@ def read_anchor(root: Path | None, home: Path | None) -> str:
             f"The trust root {path} cannot be read: {error}.",
             next_step="Name it with --root; get it by another way than from the service.",
         ) from error
+
+
+def _write_page(path: Path | None, report: VerifyReport, start: float) -> None:
+    """Write *report*, begun at *start*, as a page; an older report is replaced."""
+    if path is None:
+        return
+    try:
+        path.write_text(report_page(report, time.perf_counter() - start), "utf-8")
+    except OSError as error:
+        raise SettingsError(f"The report cannot be written: {error}.") from error
 
 
 def _texts(paths: list[Path] | None) -> list[str]:

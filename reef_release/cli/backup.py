@@ -12,7 +12,7 @@ from reef_release.audit.http_source import ClientSource
 from reef_release.cli.audit import read_anchor
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import console, emit
-from reef_release.errors import SettingsError
+from reef_release.errors import Conflict, SettingsError
 from reef_release.settings import load_settings
 
 __all__ = ["register"]
@@ -44,6 +44,10 @@ def backup(
     """
     from reef_release.backup import make_backup, write_keys
 
+    if with_keys is not None and with_keys.exists():
+        raise Conflict(
+            f"{with_keys} exists; keys never overwrite anything.", next_step="Choose another file."
+        )
     with connect(url, token_file) as client:
         made = make_backup(ClientSource(client), out)
     lines = [

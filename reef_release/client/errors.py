@@ -28,6 +28,7 @@ _BY_STATUS: dict[int, type[ReefError]] = {
     403: errors.Forbidden,
     404: errors.NotFound,
     409: errors.Conflict,
+    410: errors.NotFound,
     413: errors.PayloadTooLarge,
     422: errors.Refused,
     429: errors.TooManyRequests,

@@ -24,6 +24,7 @@ __all__ = [
     "calls_of_session",
     "calls_of_tag",
     "calls_of_turn",
+    "sample_is_erased",
     "sessions_past",
 ]
 
@@ -34,6 +35,16 @@ class Body(NamedTuple):
     turn: Turn
     kind: BodyKind
     digest: str
+
+
+def sample_is_erased(state: State, traffic: Traffic, turn_id: str) -> bool:
+    """Whether anything that the sample of a judged turn is made of is erased."""
+    turn = traffic.turns[turn_id]
+    if not state.erased or turn.judged is None:
+        return False
+    target = traffic.turns.get(turn.judged.target or "", turn)
+    gone = target.erased or turn.next_erased
+    return gone or any(hint in state.erased for hint in turn.judged.hints)
 
 
 def calls_of_turn(traffic: Traffic, turn: Turn, *, only: bool) -> list[Turn]:
@@ -65,7 +76,8 @@ def bodies_of_calls(state: State, traffic: Traffic, calls: Iterable[Turn]) -> It
     calls = list(calls)
     seen: set[str] = set()
     for body in _all(traffic, calls):
-        if body.digest not in seen | state.erased.keys() | state.kept:
+        gone = body.digest in seen or body.digest in state.erased
+        if not gone and body.digest not in state.kept:
             seen.add(body.digest)
             yield body
 

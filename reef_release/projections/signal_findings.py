@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.traffic.lines import teaching_reasons
@@ -93,20 +96,20 @@ def _given_up(scenario: Scenario, total: Counts) -> list[Reason]:
     """What is trained no more: for what trainers did, or since no candidate of it was promoted."""
     found = []
     if failed := total.refused["quarantined"]:
+        batches = _newest_batches(scenario, "quarantined")
         message = (
             f"{failed} judged turns are trained no more, since trainers failed on them again and "
-            f"again, at last in the batches {_batches(scenario, 'quarantined')}. Look at the "
+            f"again, at last in the batches {', '.join(batches)}. Look at the "
             "trainer; when it was at fault, `reef-release restore BATCH` lets their samples be "
             "trained again."
         )
         found.append(Reason(code="trainers-failed", message=message))
     if lost := total.refused["came-to-nothing"]:
-        turns = scenario.traffic.turns.values()
-        refused = [turn for turn in turns if turn.refused == "came-to-nothing"]
-        lines = max((count for turn in refused for count in turn.lost_lines.values()), default=0)
+        batches = _newest_batches(scenario, "came-to-nothing")
         message = (
             f"{lost} judged turns are trained no more: their candidates were not promoted in "
-            f"{lines} lines, at last with the batches {_batches(scenario, 'came-to-nothing')}. An "
+            f"{_most_lines(scenario, batches)} lines, at last with the batches "
+            f"{', '.join(batches)}. An "
             "ordinary refusal by the gate counts, so compare first what the gate asks with what "
             "the development tasks favour; `reef-release restore BATCH` lets their samples be "
             "trained again."
@@ -115,12 +118,18 @@ def _given_up(scenario: Scenario, total: Counts) -> list[Reason]:
     return found
 
 
-def _batches(scenario: Scenario, reason: str) -> str:
-    """The newest batches with a turn that is refused for *reason*."""
+def _most_lines(scenario: Scenario, batches: Iterable[str]) -> int:
+    """In how many lines of one release a turn of these batches came to nothing, at most."""
+    turns = (turn for each in batches for turn in scenario.traffic.restorable(each))
+    return max((count for turn in turns for count in turn.lost_lines.values()), default=0)
+
+
+def _newest_batches(scenario: Scenario, reason: str) -> list[str]:
+    """The newest batches with a turn that is refused for *reason*; no older one is looked at."""
     traffic = scenario.traffic
-    found = [
+    found = (
         batch_id
         for batch_id in reversed(traffic.batches)
         if any(turn.refused == reason for turn in traffic.restorable(batch_id))
-    ]
-    return ", ".join(found[:_NAMED])
+    )
+    return list(islice(found, _NAMED))

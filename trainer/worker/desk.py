@@ -72,6 +72,17 @@ class Desk:
         )
         _log.info("promoted", release=release)
 
+    def forget_erased(self) -> None:
+        """Forget what this trainer has recorded of turns that are erased since."""
+        for batch_id in self.directory.recordings.names():
+            try:
+                erased = self.client.training.batch(self.config.scenario, batch_id).erased
+            except NotFound:
+                continue  # of another scenario, or of a log that this service does not have
+            if erased:
+                _log.info("recording removed", batch=batch_id, why="something of it is erased")
+                self.directory.recordings.forget(batch_id)
+
     @property
     def worker(self) -> str:
         """Names may be alike; no two directories are."""

@@ -95,6 +95,15 @@ class Recordings:
                 (recording / _PROMOTED).write_text(f"{release_id}\n")
                 sync_tree(recording)
 
+    def names(self) -> list[str]:
+        """The batches that are recorded."""
+        return sorted(path.name for path in self._replay.iterdir() if path.is_dir())
+
+    def forget(self, batch_id: str) -> None:
+        """Remove a recording, also of a release: something that it holds was erased."""
+        shutil.rmtree(self._replay / batch_id, ignore_errors=True)
+        sync_directory(self._replay)
+
     def prune(self, batches: Collection[str]) -> None:
         """Remove all but the recordings of *batches* and those that are kept for good."""
         good = {path.parent.name for path in self._replay.glob(f"*/{_PROMOTED}")}

@@ -12,6 +12,7 @@ begins at the release served, with the optimizer's state that belongs to that.
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +35,8 @@ from trainer.worker.state import Job, Line, StateDirectory, Submitted
 __all__ = ["Source", "TrainWorker"]
 
 _LONGEST_PAUSE_S = 30.0
+_FORGET_S = 600.0
+"""How often to look whether something that was recorded is erased."""
 _log = structlog.get_logger(__name__)
 
 
@@ -71,6 +74,7 @@ class TrainWorker:
         self._origin: Release | None = None
         self._knows_claims = False
         self._dropped: str | None = None
+        self._forget_at = 0.0
         self._trained = 0
 
     def run(self, *, once: bool = False, stop: threading.Event | None = None) -> int:
@@ -104,6 +108,9 @@ class TrainWorker:
 
     def _round(self) -> bool:
         """The one thing that is due; False when there is none."""
+        if time.monotonic() >= self._forget_at:
+            self._desk.forget_erased()
+            self._forget_at = time.monotonic() + _FORGET_S
         serving = self._source.serving()
         if serving is None:
             return False
@@ -238,6 +245,8 @@ class TrainWorker:
         _log.warning("batch dropped", batch=job.batch_id, why=why)
         self._desk.give_back(job.batch_id, job.lease_id)
         self._desk.save(job=None)
+        # What it was to be trained on may be erased; if not, it comes with the next claim.
+        self._desk.directory.batch_file(job.batch_id).unlink(missing_ok=True)
         if self._dropped == job.batch_id:
             raise Unavailable(
                 f"The batch {job.batch_id} was dropped twice: {why}.",

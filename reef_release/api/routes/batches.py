@@ -15,6 +15,7 @@ from reef_release.api.batches import claim_batch, give_back
 from reef_release.api.problems import CLAIM_ANSWERS, READ_PROBLEMS, WRITE_PROBLEMS
 from reef_release.api.service import Service
 from reef_release.api.training import post_training
+from reef_release.domain.copies import sample_is_erased
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.batch_records import Batch, Line
 from reef_release.domain.traffic.lines import line_end
@@ -131,7 +132,7 @@ class BatchController(Controller):
             if _may_see(request.user, line.actor)
         ]
         return BatchesView(
-            batches=[_batch(each, request.user) for each in page[:limit]],
+            batches=[_batch(service, found, each, request.user) for each in page[:limit]],
             lines=[line for line in lines if line.over is None],
             next_after=page[limit - 1].position if len(page) > limit else None,
         )
@@ -145,10 +146,11 @@ class BatchController(Controller):
         service: NamedDependency[Service],
     ) -> BatchView:
         """How far the batch has come; what is in it comes with the claim."""
-        batch = service.scenario(scenario).traffic.batches.get(batch_id)
+        found = service.scenario(scenario)
+        batch = found.traffic.batches.get(batch_id)
         if batch is None:
             raise NotFound(f"There is no batch {batch_id!r} in {scenario!r}.")
-        return _batch(batch, request.user)
+        return _batch(service, found, batch, request.user)
 
 
 @get(
@@ -176,15 +178,16 @@ def _may_see(reader: Principal, actor: str | None) -> bool:
     return reader.role is not TokenRole.TRAIN or reader.name == actor
 
 
-def _batch(batch: Batch, reader: Principal) -> BatchView:
+def _batch(service: Service, scenario: Scenario, batch: Batch, reader: Principal) -> BatchView:
     attempt, trained = batch.attempt, batch.trained
+    turns = [sample.turn_id for sample in batch.formed.samples]
     done = trained or attempt
     return BatchView(
         batch_id=batch.formed.batch_id,
         position=batch.position,
         channel=batch.formed.channel,
         release_id=batch.formed.release_id,
-        turns=[sample.turn_id for sample in batch.formed.samples],
+        turns=turns,
         stage=batch.stage,
         worker=batch.worker,
         lease_id=batch.lease_id if batch.actor == reader.name else None,
@@ -194,6 +197,7 @@ def _batch(batch: Batch, reader: Principal) -> BatchView:
         failures=batch.failures,
         used_in=batch.used_in,
         screening=None if trained is None else trained.screening,
+        erased=[each for each in turns if sample_is_erased(service.state, scenario.traffic, each)],
     )
 
 

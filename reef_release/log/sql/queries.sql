@@ -69,10 +69,13 @@ order by position desc
 limit $2
 
 -- name: newest_of_scenario
+-- Here and below whole rows of the index are compared and ordered by, and never the position alone:
+-- for a scenario or a type that is rare, or unknown to the planner, it would read the log backwards
+-- from its end to find the next one (4 s on a million events).
 select position, body
 from reef.events
-where position <= $1 and scenario = $3
-order by position desc
+where (scenario, position) <= ($3, $1) and (scenario, position) >= ($3, 0::bigint)
+order by scenario desc, position desc
 limit $2
 
 -- name: newest_of_types
@@ -82,8 +85,8 @@ from unnest($3::text[]) as wanted (type)
 cross join lateral (
     select position, body
     from reef.events
-    where type = wanted.type and position <= $1
-    order by position desc
+    where (type, position) <= (wanted.type, $1) and (type, position) >= (wanted.type, 0::bigint)
+    order by type desc, position desc
     limit $2
 ) e
 order by e.position desc
@@ -95,8 +98,9 @@ from unnest($4::text[]) as wanted (type)
 cross join lateral (
     select position, body
     from reef.events
-    where scenario = $3 and type = wanted.type and position <= $1
-    order by position desc
+    where (scenario, type, position) <= ($3, wanted.type, $1)
+        and (scenario, type, position) >= ($3, wanted.type, 0::bigint)
+    order by scenario desc, type desc, position desc
     limit $2
 ) e
 order by e.position desc
@@ -108,8 +112,9 @@ from unnest($5::text[]) as wanted (type)
 cross join lateral (
     select position, body
     from reef.events
-    where scenario = $4 and type = wanted.type and position > $1 and position <= $2
-    order by position
+    where (scenario, type, position) > ($4, wanted.type, $1)
+        and (scenario, type, position) <= ($4, wanted.type, $2)
+    order by scenario, type, position
     limit $3
 ) e
 order by e.position

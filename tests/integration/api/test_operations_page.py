@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from reef_release.client import ReefClient
 from reef_release.domain.canonical import canonical_json
 from reef_release.signing.keyring import PUBLIC_NAME
 from reef_release.signing.keys import Role, load_public
+from tests.databases import Server
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Site, Story
 from tests.unit.docs import pages
@@ -33,6 +35,16 @@ WATCH: dict[str, Any] = {
     "max_trials": 50,
     "automatic": True,
 }
+
+
+@pytest.fixture
+def empty(postgres: Server) -> Iterator[dict[str, str]]:
+    """Databases without anything in them, by the names that the page has for them."""
+    names = ("EMPTY", "EMPTY_TOO", "EMPTY_THREE", "EMPTY_FOUR")
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(postgres.database(migrated=False)).owner_dsn for name in names
+        }
 
 
 @pytest.fixture
@@ -80,7 +92,7 @@ async def prepared(story: Story) -> dict[str, str]:
 
 
 async def test_the_page_can_be_followed_from_top_to_bottom(
-    server: ServerProcess, tmp_path: Path
+    server: ServerProcess, empty: dict[str, str], tmp_path: Path
 ) -> None:
     story = server.story()
     async with story.http:
@@ -89,6 +101,9 @@ async def test_the_page_can_be_followed_from_top_to_bottom(
         environment = {
             **os.environ,
             **known,
+            **empty,
+            "AUDIT_TOKEN": story.site.token("audit"),
+            "POSITION": "20",
             "REEF_URL": server.url,
             "REEF_TOKEN": story.site.token("operate"),
             "PATH": f"{wrapper(tmp_path / 'bin')}:{os.environ['PATH']}",
@@ -118,5 +133,7 @@ async def test_the_page_can_be_followed_from_top_to_bottom(
         with ReefClient(server.url, story.site.token("audit")) as client:
             keys = {key.key_id: key.role for key in client.trust_keys()}
         assert list(keys.values()).count("gate") == 2
+        for name in ("recovered", "again", "earlier", "drilled"):
+            assert any((home / name / "blobs").rglob("*"))
         ready = (await story.ask(None, "GET", "/readyz")).json()
         assert ready["violations"] == 0

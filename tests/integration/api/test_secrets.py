@@ -236,11 +236,8 @@ async def test_the_command_line_tells_no_token(guarded: Site) -> None:
             {"REEF_TOKEN": guarded.token("serve")},
         ):
             for words in (
-                ("status",),
                 ("status", "--json"),
-                ("hold", "-s", "nobody", "--reason", "x"),
                 ("erase", "--tag", "t", "-s", "nobody", "--reason", "x"),
-                ("audit", "export", str(guarded.home / "out")),
             ):
                 said = run(*words, REEF_URL=server.url, **environment)
                 assert leaks(guarded, said) == [], words

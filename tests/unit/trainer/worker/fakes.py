@@ -17,6 +17,7 @@ from reef_release import training_wire, wire
 from reef_release.api import views
 from reef_release.domain import events as ev
 from reef_release.domain.canonical import decimalise, sha256_hex
+from reef_release.domain.copies import sample_is_erased
 from reef_release.domain.traffic.lines import abandoned_batches, line_end
 from reef_release.domain.weights import candidate_id, digests_by_path
 from reef_release.errors import Conflict, NotFound, Refused, Unavailable
@@ -133,6 +134,11 @@ class FakeClient:
             failures=batch.failures,
             used_in=batch.used_in,
             screening=None,
+            erased=[
+                each.turn_id
+                for each in batch.formed.samples
+                if sample_is_erased(self.world.state, self.world.scenario.traffic, each.turn_id)
+            ],
         )
 
     def line(self, scenario: str, line_id: str) -> training_wire.LineView:

@@ -766,6 +766,21 @@ def test_recordings_of_what_came_to_nothing_are_kept_up_to_a_number(
     assert len(list((school.root / "state" / "replay").iterdir())) == left
 
 
+def test_a_recording_is_forgotten_once_something_that_it_holds_is_erased(school: Class) -> None:
+    school.settings["keep"] = {"batches": 1, "releases": True}
+    promoted(school)
+    school.run()
+    replay = school.root / "state" / "replay"
+    (recorded,) = replay.iterdir()
+    traffic = school.world.scenario.traffic
+    turn = traffic.turns[traffic.batches[recorded.name].formed.samples[0].target]
+    school.world.append(
+        ev.BodyErased(digest=turn.body, kind="call", turn_id=turn.turn_id, reason="asked for")
+    )
+    school.run()
+    assert list(replay.iterdir()) == []
+
+
 def test_a_candidate_that_the_log_has_with_other_details_is_followed_like_its_own(
     school: Class,
 ) -> None:
