@@ -43,7 +43,7 @@ async def texts_of(
     texts = {}
     for digest in bodies_of(gate, slots):
         answer, is_judged = answers[digest]
-        may_read = service.readers.may_read(principal, digest, service.state)
+        may_read = service.readers.may_read(principal, digest)
         specs = gate.part.verifiers if is_judged else []
         stored = await read_stored(
             service.blobs, digest, _BODY.decode, may_read=may_read, erased=service.state.erased
