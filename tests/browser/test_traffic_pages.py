@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, Route
 from reef_release.domain.events import decode_envelope
 from reef_release.tokens import TokenRole
 from tests.browser.conftest import THEMES
+from tests.browser.pictures import take_picture
 from tests.databases import Server
 from tests.integration.api.server import ServerProcess
 from tests.traffic_story import HINT, tell
@@ -137,16 +138,16 @@ def barriers(page: Page) -> list[str]:
 @pytest.mark.parametrize("theme", THEMES)
 def test_no_page_has_a_barrier(visit: Open, pictures: Path, name: str, theme: str) -> None:
     page = visit(name, theme=theme)
-    page.screenshot(path=pictures / f"{name}-{theme}.png", full_page=True)
+    if "empty" not in name:
+        take_picture(page, pictures, f"{name}-{theme}")
     assert barriers(page) == []
 
 
 @pytest.mark.parametrize("name", ["signal", "learning", "session", "log", "event"])
-def test_a_page_fits_a_small_screen(visit: Open, pictures: Path, name: str) -> None:
+def test_a_page_fits_a_small_screen(visit: Open, name: str) -> None:
     page = visit(name)
     page.set_viewport_size({"width": 360, "height": 740})
     page.reload()
-    page.screenshot(path=pictures / f"{name}-small.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
