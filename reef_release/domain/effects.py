@@ -17,6 +17,7 @@ from reef_release.domain.gate import Gate, gate_tasks
 from reef_release.domain.gate_claims import CLAIM_EFFECTS, sign_of_life
 from reef_release.domain.gating.rules import measures
 from reef_release.domain.privacy import PRIVACY_EFFECTS
+from reef_release.domain.same_weights import twin_keys
 from reef_release.domain.state import (
     Candidate,
     Checkpoint,
@@ -152,6 +153,8 @@ def _candidate_submitted(
         actor=envelope.actor,
     )
     scenario.channel_positions.setdefault(data.channel, envelope.position)
+    for key in twin_keys(data):
+        scenario.twins.setdefault(key, []).append(data.candidate_id)
     name_candidate(scenario.traffic, data)
 
 
@@ -197,6 +200,8 @@ def _gate_opened(state: State, checks: Checks, envelope: Envelope, data: ev.Gate
         share=share,
     )
     scenario.candidates[data.candidate_id].gates.append(data.gate_id)
+    scenario.undecided[data.gate_id] = None
+    scenario.suite_gates[data.suite] = scenario.suite_gates.get(data.suite, 0) + 1
 
 
 def _gate_trial(state: State, checks: Checks, envelope: Envelope, data: ev.GateTrial) -> None:
@@ -211,7 +216,9 @@ def _gate_trial(state: State, checks: Checks, envelope: Envelope, data: ev.GateT
 def _gate_decided(
     state: State, checks: Checks, envelope: Envelope, data: ev.DecisionPosted
 ) -> None:
-    gate = state.scenarios[envelope.scenario].gates[data.gate_id]
+    scenario = state.scenarios[envelope.scenario]
+    gate = scenario.gates[data.gate_id]
+    del scenario.undecided[data.gate_id]
     digest, key_id, _ = checks.decision(data.attestation, state.active_keys("gate"))
     gate.outcome = data.TYPE.removeprefix("gate.")
     gate.decision_position = envelope.position
@@ -222,7 +229,9 @@ def _gate_decided(
 
 
 def _gate_stale(state: State, _checks: Checks, envelope: Envelope, data: ev.GateStale) -> None:
-    gate = state.scenarios[envelope.scenario].gates[data.gate_id]
+    scenario = state.scenarios[envelope.scenario]
+    gate = scenario.gates[data.gate_id]
+    del scenario.undecided[data.gate_id]
     gate.outcome = "stale"
     gate.decision_position = envelope.position
 

@@ -172,7 +172,13 @@ class Scenario:
     policies: list[PolicyInForce]
     held_reason: str | None = None
     candidates: dict[str, Candidate] = field(default_factory=dict)
+    twins: dict[tuple[object, ...], list[str]] = field(default_factory=dict)
+    """By what one model has in common under all of its ids: candidates in the order submitted."""
     gates: dict[str, Gate] = field(default_factory=dict)
+    undecided: dict[str, None] = field(default_factory=dict)
+    """Gates without an end, in the order opened."""
+    suite_gates: dict[str, int] = field(default_factory=dict)
+    """How many gates each suite has served."""
     releases: dict[str, Release] = field(default_factory=dict)
     approvals: dict[str, dict[str, int]] = field(default_factory=dict)
     """By gate: who approved of what passed it, and at which position."""
@@ -206,8 +212,9 @@ class Scenario:
 
     def open_gate(self, channel: str) -> Gate | None:
         """The undecided gate of a channel, if there is one."""
-        for gate in reversed(self.gates.values()):
-            if gate.opened.channel == channel and gate.outcome is None:
+        for gate_id in reversed(self.undecided):
+            gate = self.gates[gate_id]
+            if gate.opened.channel == channel:
                 return gate
         return None
 

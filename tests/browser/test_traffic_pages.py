@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -46,6 +47,8 @@ class Shown:
     server: ServerProcess
     site: WorldSite
     world: World
+    cookies: dict[tuple[TokenRole, str | None], Any] = field(default_factory=dict)
+    """Of those who have signed in."""
 
     def position(self, type_name: str) -> int:
         found = (decode_envelope(body) for body in self.world.bodies)
@@ -95,28 +98,27 @@ def visit(shown: Shown, chromium: Browser) -> Iterator[Open]:
         scenario: str | None = None,
         theme: str = "light",
         javascript: bool = True,
-        expected: tuple[str, ...] = (),
     ) -> Page:
         context = chromium.new_context(
             viewport={"width": 1280, "height": 900},
             reduced_motion="reduce",
             color_scheme=theme,  # type: ignore[arg-type]
             java_script_enabled=javascript,
+            storage_state=shown.cookies.get((role, scenario)),
         )
         contexts.append(context)
         context.set_default_timeout(15_000)
         page = context.new_page()
-        page.goto(f"{shown.server.url}/sign-in")
-        page.get_by_label("Token").fill(shown.site.token(role, scenario))
-        page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("heading", level=1, name="homework").wait_for()
+        if (role, scenario) not in shown.cookies:
+            page.goto(f"{shown.server.url}/sign-in")
+            page.get_by_label("Token").fill(shown.site.token(role, scenario))
+            page.get_by_role("button", name="Sign in").click()
+            page.get_by_role("heading", level=1, name="homework").wait_for()
+            shown.cookies[role, scenario] = context.storage_state()
         page.on(
             "console",
             lambda message: (
-                complaints.append(message.text)
-                if message.type in ("error", "warning")
-                and not any(each in message.text for each in expected)
-                else None
+                complaints.append(message.text) if message.type in ("error", "warning") else None
             ),
         )
         page.on("pageerror", lambda error: complaints.append(str(error)))

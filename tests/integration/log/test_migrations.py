@@ -15,6 +15,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from reef_release.domain.decisive import DECISIVE
 from reef_release.domain.events import EVENT_TYPES
 from reef_release.errors import LogUnavailable, SettingsError
 from reef_release.log import EventLog
@@ -118,6 +119,7 @@ async def test_the_database_knows_the_event_types_that_the_domain_knows(
     assert {row["type"] for row in rows} == set(EVENT_TYPES)
     for row in rows:
         assert row["newest_schema_version"] == EVENT_TYPES[row["type"]].SCHEMA_VERSION
+        assert row["decisive"] == (row["type"] in DECISIVE)
         fields = EVENT_TYPES[row["type"]].__struct_fields__
         assert (row["subject"] is None) == (not row["stream"].endswith("/"))
         assert row["subject"] is None or (row["subject"] in fields and row["ruled"])
