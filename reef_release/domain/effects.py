@@ -70,6 +70,7 @@ def _checkpoint_published(
     state.checkpoints.append(checkpoint)
     for scenario in state.scenarios.values():
         draw_candidates(scenario, checkpoint.size)
+        scenario.keep_ledger(envelope.position)
         for channel in scenario.pointers:
             current = _current(state, scenario, channel, checkpoint)
             if current is not None:
@@ -151,6 +152,7 @@ def _candidate_submitted(
         submitted_at=envelope.recorded_at,
         actor=envelope.actor,
     )
+    scenario.channel_positions.setdefault(data.channel, envelope.position)
     for key in twin_keys(data):
         scenario.twins.setdefault(key, []).append(data.candidate_id)
     name_candidate(scenario.traffic, data)
@@ -188,6 +190,7 @@ def _gate_opened(state: State, checks: Checks, envelope: Envelope, data: ev.Gate
     part, share = in_force.policy.part(data.phase), None
     if data.phase == "standard":
         share = share_at_opening(scenario, scenario.candidates[data.candidate_id])
+        scenario.keep_ledger(envelope.position)
     scenario.gates[data.gate_id] = Gate(
         opened=data,
         opened_position=envelope.position,
@@ -261,6 +264,7 @@ def _release_promoted(
     scenario.releases[data.release_id].promoted_position = envelope.position
     if scenario.gates[data.gate_id].share is not None:
         scenario.ledger = scenario.ledger.promoted()
+        scenario.keep_ledger(envelope.position)
         scenario.rewarded.append(envelope.position)
     use_batches(scenario.traffic, scenario.candidates[data.release_id].submitted)
     _move_pointer(scenario, envelope, data.channel, data.release_id, "")

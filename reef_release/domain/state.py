@@ -191,6 +191,10 @@ class Scenario:
     traffic: Traffic = field(default_factory=Traffic)
     ledger: Ledger = field(default_factory=Ledger)
     """What its draws have spent of the error budget; no change of policy resets it."""
+    ledgers: list[tuple[int, Ledger]] = field(default_factory=list)
+    """What the ledger was from each position on at which it changed."""
+    channel_positions: dict[str, int] = field(default_factory=dict)
+    """By channel: where its first candidate was submitted."""
     undrawn: list[str] = field(default_factory=list)
     """Admitted candidates that no checkpoint covers yet, in the order of admission."""
     rewarded: list[int] = field(default_factory=list)
@@ -216,7 +220,13 @@ class Scenario:
 
     def channels(self) -> Iterator[str]:
         """Channels that any candidate was submitted to."""
-        yield from {entry.submitted.channel: None for entry in self.candidates.values()}
+        yield from self.channel_positions
+
+    def keep_ledger(self, position: int) -> None:
+        """Keep what the ledger is after the event at *position*, if that changed it."""
+        before = self.ledgers[-1][1] if self.ledgers else Ledger()
+        if self.ledger != before:
+            self.ledgers.append((position, self.ledger))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, Route
 from reef_release.domain.events import decode_envelope
 from reef_release.tokens import TokenRole
 from tests.browser.conftest import THEMES
+from tests.browser.pictures import take_picture
 from tests.databases import Server
 from tests.integration.api.server import ServerProcess
 from tests.traffic_story import HINT, tell
@@ -29,6 +30,7 @@ PAGES = {
     "sessions": "/s/homework/sessions",
     "session": "/s/homework/sessions/first",
     "session-matched": "/s/homework/sessions/again",
+    "session-erased": "/s/homework/sessions/late",
     "log": "/s/homework/log",
     "log-search": "/log?q={candidate}",
     "event": "/s/homework/log/{alarm}",
@@ -138,16 +140,16 @@ def barriers(page: Page) -> list[str]:
 @pytest.mark.parametrize("theme", THEMES)
 def test_no_page_has_a_barrier(visit: Open, pictures: Path, name: str, theme: str) -> None:
     page = visit(name, theme=theme)
-    page.screenshot(path=pictures / f"{name}-{theme}.png", full_page=True)
+    if "empty" not in name:
+        take_picture(page, pictures, f"{name}-{theme}")
     assert barriers(page) == []
 
 
 @pytest.mark.parametrize("name", ["signal", "learning", "session", "log", "event"])
-def test_a_page_fits_a_small_screen(visit: Open, pictures: Path, name: str) -> None:
+def test_a_page_fits_a_small_screen(visit: Open, name: str) -> None:
     page = visit(name)
     page.set_viewport_size({"width": 360, "height": 740})
     page.reload()
-    page.screenshot(path=pictures / f"{name}-small.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
@@ -202,7 +204,20 @@ def test_only_an_auditor_of_all_scenarios_reads_what_was_said(visit: Open) -> No
 
 
 def test_a_body_that_is_gone_is_said_to_be_gone(visit: Open) -> None:
-    assert "Not stored" in visit("session-matched").locator("#call-3").inner_text()
+    assert "Its file is lost" in visit("session-matched").locator("#call-3").inner_text()
+
+
+@pytest.mark.parametrize("role", [TokenRole.AUDIT, TokenRole.OPERATE])
+def test_an_erased_body_says_who_erased_it_when_and_why(
+    visit: Open, shown: Shown, role: TokenRole
+) -> None:
+    page = visit("session-erased", role=role)
+    text = page.locator("#call-2").inner_text()
+    assert "erased by" in " ".join(text.split())
+    assert "“A person asked.”" in text
+    position = shown.position("body.erased")
+    page.locator("#call-2 .gone").get_by_role("link", name=f"#{position}").click()
+    page.get_by_role("heading", level=1, name=f"Event #{position}").wait_for()
 
 
 def test_a_search_says_how_far_it_looked(visit: Open) -> None:
