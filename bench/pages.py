@@ -1,12 +1,16 @@
-"""How long the pages take on a large log: `python bench/pages.py --home DIRECTORY --dsn DSN`.
+"""How long the pages take on a large log: `python bench/pages.py [--events N]`.
 
-DSN is the service's, of a database that holds a log; DIRECTORY holds its keys and blobs. The
-service is opened in this process, which rebuilds its state, and every page is asked for through
-the whole application, without a network, as an auditor of all scenarios. The longest of a page's
-requests is one that was not warm.
+A log of a million events (see `bench/mix.py`) is written into an embedded PostgreSQL. The service
+is opened in this process, which rebuilds its state, and every page is asked for through the whole
+application, without a network, as an auditor of all scenarios. The longest of a page's requests is
+one that was not warm.
 
-    --scenario NAME   the scenario to look at; the first one by default
-    --requests N      per page, 20 by default
+    --events N               1,000,000 by default
+    --keep DIRECTORY         where the log is made, and is found by the next run
+    --home HOME --dsn DSN    another log instead: a service's home, and its role's DSN
+    --origin NAME            the origin of that log, if it is not the default
+    --scenario NAME          the scenario to look at; the first one by default
+    --requests N             per page, 20 by default
 """
 
 from __future__ import annotations
@@ -18,28 +22,60 @@ import math
 import resource
 import statistics
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
+from bench.append import PASSWORD
+from bench.mix import load
 from reef_release.api.app import create_app
 from reef_release.api.service import Service, open_service
+from reef_release.log.embedded import EmbeddedPostgres
+from reef_release.log.migrate import SERVICE_ROLE, migrate
 from reef_release.settings import Settings
 from reef_release.tokens import Principal, TokenRole
 from reef_release.web.pages import PAGES
+from tests.world import ORIGIN
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--dsn", required=True)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--home", type=Path)
+    parser.add_argument("--dsn", default="")
     parser.add_argument("--origin", default="")
     parser.add_argument("--scenario", default="")
     parser.add_argument("--requests", type=int, default=20)
-    asyncio.run(measure(parser.parse_args()))
+    given = parser.parse_args()
+    if given.dsn:
+        asyncio.run(measure(given))
+    else:
+        with _log(given.keep, given.events) as (given.home, given.dsn):
+            given.origin = ORIGIN
+            asyncio.run(measure(given))
+
+
+@contextmanager
+def _log(keep: Path | None, count: int) -> Iterator[tuple[Path, str]]:
+    """A log of *count* events: the home and the DSN of a service for it."""
+    with tempfile.TemporaryDirectory(prefix="reef-pages-") as name:
+        directory = keep or Path(name)
+        made = directory / f"made-{count}"
+        with EmbeddedPostgres(directory, settings={"max_wal_size": "4GB"}) as server:
+            if not made.exists():
+                asyncio.run(migrate(server.dsn, service_password=PASSWORD))
+                began = time.perf_counter()
+                load(server.dsn, count, directory / "home")
+                made.touch()
+                print(f"the log was made in {time.perf_counter() - began:.0f} s", flush=True)
+            yield directory / "home", server.dsn_for(SERVICE_ROLE, PASSWORD)
 
 
 async def measure(given: argparse.Namespace) -> None:

@@ -168,6 +168,13 @@ def tell(world: World) -> None:
     world.attack(recorded("early"))
     world.attack(judged("early"))
     world.gate(world.admitted(), "---")
+    erase(world, "late.1")
+
+
+def erase(world: World, call: str) -> None:
+    """What was said in a call is erased; of the votes and hints about it nothing is."""
+    body = world.scenario.traffic.turns[call].body
+    world.append(ev.BodyErased(digest=body, kind="call", turn_id=call, reason="A person asked."))
 
 
 def regenerate(world: World) -> None:

@@ -54,19 +54,21 @@ class _Still:
 
 def world_service(world: World, end: int | None = None) -> Service:
     """As much of a service as a page reads; with *end*, of a log that ends at that position."""
-    bodies, state = world.bodies, world.state
+    bodies, fold, readers = world.bodies, world.new_fold(), BlobReaders()
     if end is not None:
-        bodies, fold = world.bodies[: end + 1], world.new_fold()
-        for body in bodies:
-            fold.apply(body)
-        state = fold.state
+        bodies = bodies[: end + 1]
+    for body in bodies:
+        event = fold.apply(body)
+        if event is not None:
+            readers.apply(fold.state, event)
+    state = fold.state
     absent: dict[str, Any] = dict.fromkeys(field.name for field in fields(Service))
     given = {
         "live": _Still(state),
         "stopping": asyncio.Event(),
         "log": _Log(bodies),
         "blobs": world.blobs,
-        "readers": BlobReaders(),
+        "readers": readers,
         "tokens": _TOKENS,
     }
     return Service(**(absent | given))

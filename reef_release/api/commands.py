@@ -1,12 +1,15 @@
 """Commands: what a request may add to the log.
 
 Every append goes through `Commands.append`: the fold is asked first, the stream's version is
-expected, and the answer waits until the write is folded here. So a request never reports a
-success that the fold would not have accepted, and two processes that race lose no write.
+expected, and the answer waits until the write is folded here. An event whose rule reads other
+streams also carries the position that the fold had reached, and is asked about again if something
+decisive came after. So a request never reports a success that the fold would not have accepted,
+no honest race leaves a violation in the log, and two processes that race lose no write.
 """
 
 from __future__ import annotations
 
+from reef_release.domain.decisive import RESTING
 from reef_release.domain.events import EventData, encode_data
 from reef_release.domain.reasons import Reason
 from reef_release.domain.validation import stream_of
@@ -121,6 +124,7 @@ class Commands:
         for _ in range(_RACES):
             self._live.check()
             state = self._live.state
+            position = state.position
             reasons = self._live.fold.reasons(scenario, stream, data)
             if reasons:
                 raise _refusal(data, reasons)
@@ -135,13 +139,14 @@ class Commands:
                 correlation_id=None,
                 data=encoded,
                 expected_version=state.versions.get((scenario, stream), 0),
+                validated_position=position if data.TYPE in RESTING else None,
             )
-            position = state.position
             try:
                 appended = await self._log.append(new)
-            except VersionConflict:
+            except VersionConflict as conflict:
                 # Another writer was first: fold what it wrote, then ask the rule again.
-                await self._live.wait_beyond(position, _RACE_WAIT_S)
+                decisive = conflict.extra.get("position", 0)
+                await self._live.wait_beyond(max(position, decisive - 1), _RACE_WAIT_S)
                 continue
             except RuleRefused as refused:
                 raise _refusal(data, list(refused.reasons)) from refused

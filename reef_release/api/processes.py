@@ -15,7 +15,7 @@ import structlog
 
 from reef_release.api.admissions import Admissions
 from reef_release.api.commands import Commands
-from reef_release.api.heads import SignedHeads
+from reef_release.api.heads import SignedHeads, uncovered_position
 from reef_release.api.witnesses import Witnesses
 from reef_release.artifacts.blobs import BlobStore
 from reef_release.domain import events as ev
@@ -157,23 +157,15 @@ class Processes:
         size = state.tree.size
         last = state.checkpoints[-1] if state.checkpoints else None
         covered = last.size if last else 0
-        if not state.active_keys("log") or size <= covered or not self._wanted(state, covered):
+        if not state.active_keys("log") or size <= covered or not self._wanted(state):
             return None
         return self._heads.publication()
 
-    def _wanted(self, state: State, covered: int) -> bool:
+    def _wanted(self, state: State) -> bool:
         """Whether a pointer event or an admission is uncovered, or a document grows old."""
-        serving = False
-        for scenario in state.scenarios.values():
-            for history in scenario.pointers.values():
-                serving = True
-                if history[-1].position >= covered:
-                    return True
-            for candidate in scenario.candidates.values():
-                if candidate.admitted_position is not None and (
-                    candidate.admitted_position >= covered
-                ):
-                    return True
+        if uncovered_position(state) is not None:
+            return True
+        serving = any(scenario.pointers for scenario in state.scenarios.values())
         return serving and self._is_old(state.checkpoints[-1])
 
     def _is_old(self, checkpoint: Checkpoint) -> bool:

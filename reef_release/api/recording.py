@@ -24,7 +24,7 @@ from reef_release.domain.traffic.reasons import REFUSALS, training_fault
 from reef_release.domain.traffic.records import Turn
 from reef_release.domain.traffic.times import written_time
 from reef_release.domain.traffic.tokens import temperature_fault, token_fault
-from reef_release.errors import BadRequest, Conflict
+from reef_release.errors import BadRequest, Conflict, NotFound, Refused
 from reef_release.ids import uuid7
 from reef_release.log import IdConflict
 from reef_release.traffic_wire import InteractionRequest, Receipt
@@ -134,6 +134,9 @@ async def append(
         appended, _ = await service.commands.append(
             actor, scenario.name, prepared.event, event_id=interaction_id
         )
+    except (BadRequest, NotFound, Refused):
+        await service.blobs.erase(prepared.event.body)  # no event names it: nobody could erase it
+        raise
     except Conflict as conflict:
         # Sent twice at once: whoever was first is stored, and perhaps not folded here yet.
         if isinstance(conflict, IdConflict):

@@ -109,7 +109,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     blobs = DirectoryBlobStore(
         settings.blobs_dir, max_blob_bytes=settings.blob_limit_bytes, erased=erased.error
     )
-    signal, sessions = SignalHealth(), SessionIndex()
+    signal, sessions, readers = SignalHealth(), SessionIndex(), BlobReaders()
     learning = Learning(sessions)
     async with (
         Spool.open(settings.spool_dir) as spool,
@@ -119,7 +119,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         LiveState.follow(
             log,
             ReplayChecks(anchor, blobs),
-            [signal, sessions, learning, erased],
+            [signal, sessions, learning, erased, readers],
             accept_missing_blobs=settings.accept_missing_blobs,
         ) as live,
     ):
@@ -175,7 +175,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
                 claims=GateClaims(live, commands, settings.lease_s),
                 tokens=tokens,
                 heads=heads,
-                readers=BlobReaders(),
+                readers=readers,
                 spool=spool,
                 upstream=upstream,
                 stopping=asyncio.Event(),

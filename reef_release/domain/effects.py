@@ -17,6 +17,7 @@ from reef_release.domain.gate import Gate, gate_tasks
 from reef_release.domain.gate_claims import CLAIM_EFFECTS, sign_of_life
 from reef_release.domain.gating.rules import measures
 from reef_release.domain.privacy import PRIVACY_EFFECTS
+from reef_release.domain.same_weights import twin_keys
 from reef_release.domain.state import (
     Candidate,
     Checkpoint,
@@ -69,6 +70,7 @@ def _checkpoint_published(
     state.checkpoints.append(checkpoint)
     for scenario in state.scenarios.values():
         draw_candidates(scenario, checkpoint.size)
+        scenario.keep_ledger(envelope.position)
         for channel in scenario.pointers:
             current = _current(state, scenario, channel, checkpoint)
             if current is not None:
@@ -150,6 +152,9 @@ def _candidate_submitted(
         submitted_at=envelope.recorded_at,
         actor=envelope.actor,
     )
+    scenario.channel_positions.setdefault(data.channel, envelope.position)
+    for key in twin_keys(data):
+        scenario.twins.setdefault(key, []).append(data.candidate_id)
     name_candidate(scenario.traffic, data)
 
 
@@ -185,6 +190,7 @@ def _gate_opened(state: State, checks: Checks, envelope: Envelope, data: ev.Gate
     part, share = in_force.policy.part(data.phase), None
     if data.phase == "standard":
         share = share_at_opening(scenario, scenario.candidates[data.candidate_id])
+        scenario.keep_ledger(envelope.position)
     scenario.gates[data.gate_id] = Gate(
         opened=data,
         opened_position=envelope.position,
@@ -194,6 +200,8 @@ def _gate_opened(state: State, checks: Checks, envelope: Envelope, data: ev.Gate
         share=share,
     )
     scenario.candidates[data.candidate_id].gates.append(data.gate_id)
+    scenario.undecided[data.gate_id] = None
+    scenario.suite_gates[data.suite] = scenario.suite_gates.get(data.suite, 0) + 1
 
 
 def _gate_trial(state: State, checks: Checks, envelope: Envelope, data: ev.GateTrial) -> None:
@@ -208,7 +216,9 @@ def _gate_trial(state: State, checks: Checks, envelope: Envelope, data: ev.GateT
 def _gate_decided(
     state: State, checks: Checks, envelope: Envelope, data: ev.DecisionPosted
 ) -> None:
-    gate = state.scenarios[envelope.scenario].gates[data.gate_id]
+    scenario = state.scenarios[envelope.scenario]
+    gate = scenario.gates[data.gate_id]
+    del scenario.undecided[data.gate_id]
     digest, key_id, _ = checks.decision(data.attestation, state.active_keys("gate"))
     gate.outcome = data.TYPE.removeprefix("gate.")
     gate.decision_position = envelope.position
@@ -219,7 +229,9 @@ def _gate_decided(
 
 
 def _gate_stale(state: State, _checks: Checks, envelope: Envelope, data: ev.GateStale) -> None:
-    gate = state.scenarios[envelope.scenario].gates[data.gate_id]
+    scenario = state.scenarios[envelope.scenario]
+    gate = scenario.gates[data.gate_id]
+    del scenario.undecided[data.gate_id]
     gate.outcome = "stale"
     gate.decision_position = envelope.position
 
@@ -252,6 +264,7 @@ def _release_promoted(
     scenario.releases[data.release_id].promoted_position = envelope.position
     if scenario.gates[data.gate_id].share is not None:
         scenario.ledger = scenario.ledger.promoted()
+        scenario.keep_ledger(envelope.position)
         scenario.rewarded.append(envelope.position)
     use_batches(scenario.traffic, scenario.candidates[data.release_id].submitted)
     _move_pointer(scenario, envelope, data.channel, data.release_id, "")

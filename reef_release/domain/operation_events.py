@@ -39,7 +39,8 @@ class WatchTrial(EventData, frozen=True, kw_only=True):
     """One reply of the release that is served on one drawn task, or the error that prevented it.
 
     The watch is of the pointer event at `pointer_position`. `number` counts its replies from 0,
-    `attempt` the errors before this one. `body` is as in `gate.trial`.
+    `attempt` the errors before this one. `body` is as in `gate.trial`. With `anew` (which trials of
+    earlier versions do not have) the worker that ran those before was lost, and they count no more.
     """
 
     TYPE = "watch.trial"
@@ -52,6 +53,7 @@ class WatchTrial(EventData, frozen=True, kw_only=True):
     body: str | None
     error: str | None
     verdict: VerdictRecord | None
+    anew: bool = False
 
 
 class WatchFallen(EventData, frozen=True, kw_only=True):

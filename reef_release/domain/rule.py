@@ -13,12 +13,13 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import key_reasons, revocation_reasons
 from reef_release.domain.same_weights import same_weights_reasons
-from reef_release.domain.state import Scenario, State
+from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.domain.suite import draw_seed
 from reef_release.domain.traffic.lines import gating_reasons
 
 __all__ = [
     "gate_opening_reasons",
+    "is_decided",
     "promotion_reasons",
     "rollback_reasons",
 ]
@@ -122,7 +123,7 @@ def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> 
     reasons += key_reasons(state, "policy", in_force.key_id)
     reasons += draw_reasons(scenario, candidate, data.base)
     reasons += same_weights_reasons(scenario, candidate)
-    used = sum(gate.opened.suite == data.suite for gate in scenario.gates.values())
+    used = scenario.suite_gates.get(data.suite, 0)
     if used >= in_force.policy.suite_max_gates:
         reasons.append(
             _reason("suite-retired", f"the suite served {used} gates; sign a policy with another")
@@ -143,12 +144,21 @@ def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> 
     return reasons
 
 
+def is_decided(scenario: Scenario, candidate: Candidate) -> bool:
+    """Whether no gate can open over *candidate* by its own record; asked before all else."""
+    if candidate.admitted_position is None or candidate.revoked_position is not None:
+        return True
+    gates = [scenario.gates[gate_id] for gate_id in candidate.gates]
+    attempts = scenario.policy.policy.max_attempts
+    return len(gates) >= attempts or not all(_says_nothing_now(scenario, gate) for gate in gates)
+
+
 def _says_nothing_now(scenario: Scenario, gate: Gate) -> bool:
     """Whether *gate* leaves its candidate undecided: it failed to run, or passed on an old base."""
     if gate.outcome == "passed":
         serving = scenario.serving(gate.opened.channel)
-        history = scenario.pointers.get(gate.opened.channel, [])
-        promoted = any(pointer.release_id == gate.opened.candidate_id for pointer in history)
+        release = scenario.releases.get(gate.opened.candidate_id)
+        promoted = release is not None and release.promoted_position is not None
         return not promoted and serving is not None and serving.position > gate.opened_position
     return gate.outcome in _RETRYABLE
 

@@ -7,19 +7,21 @@ is another model, and pays for its own draw.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from reef_release.domain.events import CandidateSubmitted
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate, Scenario
 
-__all__ = ["same_weights_reasons", "submitted_before"]
+__all__ = ["same_weights_reasons", "submitted_before", "twin_keys"]
 
 _UNREAD = ("README", "LICENSE", "NOTICE")
 
 
 def submitted_before(scenario: Scenario, data: CandidateSubmitted) -> list[Reason]:
     """Why these files may not be submitted: the same model was drawn for under another id."""
-    for other in scenario.candidates.values():
-        if _known(scenario, other) and _same(scenario, other.submitted, data):
+    for other in _twins(scenario, data):
+        if _known(scenario, other):
             return _reasons(other)
     return []
 
@@ -31,11 +33,11 @@ def same_weights_reasons(scenario: Scenario, candidate: Candidate) -> list[Reaso
     """
     if not _asked(scenario):
         return []
-    for other in scenario.candidates.values():
-        if other is candidate or not _known(scenario, other):
+    for other in _twins(scenario, candidate.submitted):
+        if not _known(scenario, other):
             continue
         earlier = (other.admitted_position or 0) < (candidate.admitted_position or 0)
-        if (earlier or other.gates) and _same(scenario, other.submitted, candidate.submitted):
+        if earlier or other.gates:
             return _reasons(other)
     return []
 
@@ -49,21 +51,26 @@ def _known(scenario: Scenario, other: Candidate) -> bool:
     return bool(other.gates) or (other.draw is not None and _asked(scenario))
 
 
-def _same(scenario: Scenario, one: CandidateSubmitted, other: CandidateSubmitted) -> bool:
-    if one.candidate_id == other.candidate_id or one.foundation != other.foundation:
-        return False
-    if not scenario.policy.policy.allowed_changes:
-        return _weights(one) == _weights(other)
-    return _asked(scenario) and _read_files(one) == _read_files(other)
+def twin_keys(data: CandidateSubmitted) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    """What the same model has in common: its weights; where more may differ, all that is read."""
+    weights = sorted(file.sha256 for file in data.files if file.path.endswith(".safetensors"))
+    read = sorted(
+        (file.path, file.sha256) for file in data.files if not file.path.startswith(_UNREAD)
+    )
+    return ("weights", data.foundation, *weights), ("read", data.foundation, *read)
 
 
-def _weights(data: CandidateSubmitted) -> list[str]:
-    return sorted(file.sha256 for file in data.files if file.path.endswith(".safetensors"))
-
-
-def _read_files(data: CandidateSubmitted) -> list[tuple[str, str]]:
-    files = ((file.path, file.sha256) for file in data.files)
-    return sorted(file for file in files if not file[0].startswith(_UNREAD))
+def _twins(scenario: Scenario, data: CandidateSubmitted) -> Iterator[Candidate]:
+    """The same model under other ids, in the order submitted."""
+    by_weights, by_files = twin_keys(data)
+    key = by_weights
+    if scenario.policy.policy.allowed_changes:
+        if not _asked(scenario):
+            return
+        key = by_files
+    for candidate_id in scenario.twins.get(key, ()):
+        if candidate_id != data.candidate_id:
+            yield scenario.candidates[candidate_id]
 
 
 def _reasons(other: Candidate) -> list[Reason]:

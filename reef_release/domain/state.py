@@ -172,7 +172,13 @@ class Scenario:
     policies: list[PolicyInForce]
     held_reason: str | None = None
     candidates: dict[str, Candidate] = field(default_factory=dict)
+    twins: dict[tuple[object, ...], list[str]] = field(default_factory=dict)
+    """By what one model has in common under all of its ids: candidates in the order submitted."""
     gates: dict[str, Gate] = field(default_factory=dict)
+    undecided: dict[str, None] = field(default_factory=dict)
+    """Gates without an end, in the order opened."""
+    suite_gates: dict[str, int] = field(default_factory=dict)
+    """How many gates each suite has served."""
     releases: dict[str, Release] = field(default_factory=dict)
     approvals: dict[str, dict[str, int]] = field(default_factory=dict)
     """By gate: who approved of what passed it, and at which position."""
@@ -185,6 +191,10 @@ class Scenario:
     traffic: Traffic = field(default_factory=Traffic)
     ledger: Ledger = field(default_factory=Ledger)
     """What its draws have spent of the error budget; no change of policy resets it."""
+    ledgers: list[tuple[int, Ledger]] = field(default_factory=list)
+    """What the ledger was from each position on at which it changed."""
+    channel_positions: dict[str, int] = field(default_factory=dict)
+    """By channel: where its first candidate was submitted."""
     undrawn: list[str] = field(default_factory=list)
     """Admitted candidates that no checkpoint covers yet, in the order of admission."""
     rewarded: list[int] = field(default_factory=list)
@@ -202,14 +212,21 @@ class Scenario:
 
     def open_gate(self, channel: str) -> Gate | None:
         """The undecided gate of a channel, if there is one."""
-        for gate in reversed(self.gates.values()):
-            if gate.opened.channel == channel and gate.outcome is None:
+        for gate_id in reversed(self.undecided):
+            gate = self.gates[gate_id]
+            if gate.opened.channel == channel:
                 return gate
         return None
 
     def channels(self) -> Iterator[str]:
         """Channels that any candidate was submitted to."""
-        yield from {entry.submitted.channel: None for entry in self.candidates.values()}
+        yield from self.channel_positions
+
+    def keep_ledger(self, position: int) -> None:
+        """Keep what the ledger is after the event at *position*, if that changed it."""
+        before = self.ledgers[-1][1] if self.ledgers else Ledger()
+        if self.ledger != before:
+            self.ledgers.append((position, self.ledger))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

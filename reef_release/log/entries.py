@@ -23,13 +23,16 @@ MAX_DATA_BYTES = 64_000
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_INT32 = 2**31 - 1
+_MAX_INT64 = 2**63 - 1
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that somebody wants in the log.
 
     `data` is canonical JSON of an object, at most 64,000 bytes. `expected_version` is the
-    stream's version before this event (0: no event yet), or None if any will do. Raises
+    stream's version before this event (0: no event yet), or None if any will do.
+    `validated_position` is the last position that its rule was asked at, or None if that does not
+    matter: then it stands only if no decisive event of its scenario, or of none, came after. Raises
     `BadRequest` for what could not even be sent to the database, so that it fails alone and
     not with the batch that it would travel in.
     """
@@ -44,6 +47,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str | None
     data: bytes
     expected_version: int | None
+    validated_position: int | None = None
 
     def __post_init__(self) -> None:
         if not _UUID.fullmatch(self.event_id):
@@ -62,6 +66,8 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
             raise BadRequest(f"There is no schema version {self.schema_version}.")
         if not 0 <= (self.expected_version or 0) <= _MAX_INT32:
             raise BadRequest(f"There is no stream version {self.expected_version}.")
+        if not -1 <= (self.validated_position or 0) <= _MAX_INT64:
+            raise BadRequest(f"There is no position {self.validated_position}.")
         if len(self.data) > MAX_DATA_BYTES:
             raise BadRequest(
                 f"The event's data has {len(self.data)} bytes; at most {MAX_DATA_BYTES} fit.",
@@ -97,7 +103,10 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 
 class VersionConflict(Conflict):
-    """The stream has moved on; `extra["version"]` is its version now. Nothing was written."""
+    """The stream has moved on; `extra["version"]` is its version now. Nothing was written.
+
+    With `extra["position"]` it is another stream that has moved: a decisive event stands there.
+    """
 
 
 class IdConflict(Conflict):

@@ -26,7 +26,7 @@ from reef_release.log.statements import load_statements
 
 __all__ = ["SCHEMA_REVISION", "EventLog"]
 
-SCHEMA_REVISION = "0008"
+SCHEMA_REVISION = "0009"
 """The oldest schema that this code works with; revisions sort as text."""
 
 _SQL = Path(__file__).with_name("sql")

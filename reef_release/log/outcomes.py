@@ -74,7 +74,7 @@ REASONS: Mapping[str, str] = {
 
 
 def arguments(events: Sequence[NewEvent]) -> tuple[list[Any], ...]:
-    """The ten parallel arrays that `append_events` takes."""
+    """The eleven parallel arrays that `append_events` takes."""
     return (
         [event.event_id for event in events],
         [event.scenario for event in events],
@@ -86,6 +86,7 @@ def arguments(events: Sequence[NewEvent]) -> tuple[list[Any], ...]:
         [event.correlation_id for event in events],
         [event.data.decode() for event in events],
         [event.expected_version for event in events],
+        [event.validated_position for event in events],
     )
 
 
@@ -107,6 +108,14 @@ def outcome(
             version=version,
             recorded_at=recorded_at,
             duplicate=kind == "duplicate",
+        )
+    if kind == "version-conflict" and position is not None:
+        return VersionConflict(
+            f"{event.type} was judged at position {event.validated_position}; since then the event "
+            f"at position {position} may have decided otherwise.",
+            next_step="Read it and decide again.",
+            version=version,
+            position=position,
         )
     if kind == "version-conflict":
         return VersionConflict(

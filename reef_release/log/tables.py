@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-__all__ = ["SCHEMA", "EventRow", "EventTypeRow", "HeadRow"]
+__all__ = ["SCHEMA", "DecisionRow", "EventRow", "EventTypeRow", "HeadRow", "WithoutEffectRow"]
 
 SCHEMA = "reef"
 
@@ -109,7 +109,8 @@ class EventTypeRow(SQLModel, table=True):
     """An event type that may be appended.
 
     `stream` is the stream's name, or a prefix ending in "/"; `subject` the field of the data
-    that stands behind the prefix; `ruled` whether the structure of the rule is checked. A newer
+    that stands behind the prefix; `ruled` whether the structure of the rule is checked; `decisive`
+    whether events of other streams of the scenario rest on such an event. A newer
     schema version than `newest_schema_version` would stop every reader that does not know it.
     """
 
@@ -120,6 +121,28 @@ class EventTypeRow(SQLModel, table=True):
     stream: str = Field(sa_column=_name("stream"))
     subject: str | None = Field(sa_column=Column("subject", Text(collation="C"), nullable=True))
     ruled: bool = Field(sa_column=Column("ruled", Boolean, nullable=False))
+    decisive: bool = Field(sa_column=Column("decisive", Boolean, nullable=False))
     newest_schema_version: int = Field(
         sa_column=Column("newest_schema_version", Integer, nullable=False)
+    )
+
+
+class DecisionRow(SQLModel, table=True):
+    """Where the last decisive event of a scenario stands; of no scenario: `_`."""
+
+    __tablename__ = "decisions"
+    __table_args__: ClassVar[object] = ({"schema": SCHEMA},)
+
+    scenario: str = Field(sa_column=_name("scenario", primary_key=True))
+    position: int = Field(sa_column=Column("position", BigInteger, nullable=False))
+
+
+class WithoutEffectRow(SQLModel, table=True):
+    """A violation that the rule's structure passes over; only the database's owner says so."""
+
+    __tablename__ = "without_effect"
+    __table_args__: ClassVar[object] = ({"schema": SCHEMA},)
+
+    position: int = Field(
+        sa_column=Column("position", BigInteger, primary_key=True, autoincrement=False)
     )

@@ -14,6 +14,7 @@ from reef_release.api import levers
 from reef_release.api.service import Service
 from reef_release.errors import BadRequest, Forbidden, NotFound
 from reef_release.tokens import Principal, TokenRole
+from reef_release.web.erasure_actions import erase_said, foresee_erasure, session_of
 from reef_release.wire import WrittenView
 
 __all__ = ["ACTIONS", "Action", "action_named", "check_operator"]
@@ -22,9 +23,23 @@ Lever = Callable[[Service, str, str, Mapping[str, str], str], Awaitable[WrittenV
 """Service, actor, scenario, the fields of the form, the reason."""
 
 
+Foresight = Callable[[Service, str, Mapping[str, str]], Awaitable[str]]
+"""Service, scenario, the fields; what would happen, in a sentence."""
+
+Back = Callable[[Service, str, Mapping[str, str]], tuple[str, ...]]
+"""Service, scenario, the fields; the path below the scenario that shows what was done."""
+
+
+def _overview(_service: Service, _scenario: str, _of: Mapping[str, str]) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """One thing to do: its words, the fields that it needs besides a reason, and its lever."""
+    """One thing to do: its words, the fields that it needs besides a reason, and its lever.
+
+    `foresight` says what it would do to this subject, `back` where one goes afterwards.
+    """
 
     name: str
     title: str
@@ -33,6 +48,8 @@ class Action:
     fields: tuple[str, ...]
     lever: Lever
     is_grave: bool = False
+    foresight: Foresight | None = None
+    back: Back = _overview
 
     def given(self, values: Mapping[str, Any]) -> dict[str, str]:
         """The fields of an address or a form. Raises `BadRequest` when one lacks."""
@@ -82,6 +99,11 @@ async def _approve(
 ) -> WrittenView:
     return await levers.approve(service, actor, scenario, of["release_id"], reason)
 
+
+_ERASES = (
+    "The text is gone for good: nobody can bring it back, as of no position, and what is not "
+    "trained yet never will be. The events keep their digests, so that the log still proves itself."
+)
 
 ACTIONS: Mapping[str, Action] = {
     action.name: action
@@ -140,6 +162,28 @@ ACTIONS: Mapping[str, Action] = {
             button="Approve",
             fields=("release_id",),
             lever=_approve,
+        ),
+        Action(
+            name="erase-call",
+            title="Erase what was said in a call",
+            explains=f"{_ERASES} Later calls of the session repeat it, so theirs goes as well.",
+            button="Erase for ever",
+            fields=("turn_id",),
+            lever=erase_said,
+            is_grave=True,
+            foresight=foresee_erasure,
+            back=session_of,
+        ),
+        Action(
+            name="erase-session",
+            title="Erase what was said in a session",
+            explains=_ERASES,
+            button="Erase for ever",
+            fields=("session_id",),
+            lever=erase_said,
+            is_grave=True,
+            foresight=foresee_erasure,
+            back=session_of,
         ),
     )
 }

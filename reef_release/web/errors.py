@@ -48,6 +48,8 @@ def error_page(request: Request[Any, Any, Any], error: Exception) -> Response[An
         detail=problem.detail,
         next_step=extra.get("next_step", ""),
         reasons=extra.get("reasons", []),
+        erased_at=extra.get("erased_at", ""),
+        position=extra.get("position"),
     )
     for name, value in (problem.headers or {}).items():
         if name.lower() != "www-authenticate":

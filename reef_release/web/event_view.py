@@ -86,7 +86,7 @@ async def _neighbours(history: History, finder: Finder, row: Row) -> list[Neighb
 
 
 def _side(stored: StoredEvent, row: Row, where: str) -> str:
-    return f"{'before' if stored.position < row.position else 'behind'} it {where}"
+    return f"{'before' if stored.position < row.position else 'after'} it {where}"
 
 
 def _named(value: Any, where: str) -> Iterator[tuple[str, str]]:

@@ -12,13 +12,12 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from reef_release.api.service import Service
-from reef_release.artifacts.blobs import BlobStore
 from reef_release.domain.checks import TrialBody
 from reef_release.domain.gate import Gate
 from reef_release.tokens import Principal, TokenRole
 from reef_release.verifiers.registry import verdict
 from reef_release.web.gate_trials import Text, bodies_of
-from reef_release.web.stored_text import cut, read_stored
+from reef_release.web.stored_text import Stored, cut, read_stored
 
 __all__ = ["may_read_texts", "texts_of"]
 
@@ -44,16 +43,16 @@ async def texts_of(
     texts = {}
     for digest in bodies_of(gate, slots):
         answer, is_judged = answers[digest]
-        may_read = service.readers.may_read(principal, digest, service.state)
+        may_read = service.readers.may_read(principal, digest)
         specs = gate.part.verifiers if is_judged else []
-        texts[digest] = await _text(service.blobs, digest, specs, answer, may_read)
+        stored = await read_stored(
+            service.blobs, digest, _BODY.decode, may_read=may_read, erased=service.state.erased
+        )
+        texts[digest] = await _text(stored, specs, answer)
     return texts
 
 
-async def _text(
-    blobs: BlobStore, digest: str, specs: Sequence[str], answer: str, may_read: bool
-) -> Text:
-    stored = await read_stored(blobs, digest, _BODY.decode, may_read=may_read)
+async def _text(stored: Stored[TrialBody], specs: Sequence[str], answer: str) -> Text:
     body = stored.value
     if body is None:
         return Text(fault=stored.state.words)

@@ -63,10 +63,10 @@ class History:
         """The event there as one that broke a rule; None if it counts."""
         return violation_at(self.state, position)
 
-    def violations(self) -> Sequence[Violation]:
-        """The events that broke a rule, in order."""
+    def violations(self, limit: int) -> Sequence[Violation]:
+        """Up to *limit* events that broke a rule, the newest first."""
         end = bisect_left(self.state.violations, self.at + 1, key=lambda each: each.position)
-        return self.state.violations[:end]
+        return self.state.violations[max(end - limit, 0) : end][::-1]
 
     async def event(self, position: int) -> Row | None:
         """The event at *position*, also one that broke a rule; None beyond the end."""

@@ -49,10 +49,7 @@ async def model_difference(
     after: Sequence[FileEntry],
 ) -> ModelDifference:
     """What *after* has changed of *before*, as far as *principal* may read both."""
-    readable = all(
-        service.readers.may_read(principal, entry.sha256, service.state)
-        for entry in (*before, *after)
-    )
+    readable = all(service.readers.may_read(principal, entry.sha256) for entry in (*before, *after))
     files = tuple(file_difference(before, after))
     if not readable:
         fault = "Among these files is one that is for the audit role alone; none is opened."

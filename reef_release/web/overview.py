@@ -1,6 +1,7 @@
 """The overview of a scenario: what is served, since when, why; what was refused; is all well.
 
-Everything is as of the position of the `Past`, and no list is longer than its limit.
+Everything is as of the position of the `Past`, and no list is longer than its limit. Of the events
+without effect the newest thousand of the whole log are counted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate
 from reef_release.domain.gating.rules import slot_count
 from reef_release.domain.reasons import Reason
-from reef_release.domain.state import Pointer
+from reef_release.domain.state import Pointer, Violation
 from reef_release.projections.signal import Counts, SignalHealth
 from reef_release.web.facts import Row, release_at
 from reef_release.web.past import Past
@@ -47,6 +48,7 @@ _APPROVALS = 10
 _EARLIER = 3
 _GATES_LOOKED_AT = 200
 _POINTERS_LOOKED_AT = 50
+_VIOLATIONS_LOOKED_AT = 1_000
 _SCREENED = ("candidate.refused", "gate.failed", "gate.inconclusive", "gate.errored", "gate.stale")
 
 
@@ -208,7 +210,7 @@ async def overview(
 ) -> Overview:
     """The overview of a scenario. Raises `LogUnavailable`."""
     held = await past.held()
-    violations = [each for each in past.history.violations() if each.scenario == past.name]
+    violations = _violations(past)
     tail = await past.history.newest(_TAIL, past.name)
     lifetime = timedelta(seconds=document_lifetime_s)
     return Overview(
@@ -222,10 +224,16 @@ async def overview(
         refusals=await _refusals(past),
         nodes=await _nodes(past),
         violations=len(violations),
-        last_violation=violations[-1].position if violations else None,
+        last_violation=violations[0].position if violations else None,
         tail=[tail_row(row) for row in tail],
         next_before=tail[-1].position if len(tail) == _TAIL else None,
     )
+
+
+def _violations(past: Past) -> list[Violation]:
+    """Those without effect among the newest of the log, the newest first."""
+    found = past.history.violations(_VIOLATIONS_LOOKED_AT)
+    return [each for each in found if each.scenario == past.name]
 
 
 def tail_row(row: Row) -> TailRow:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from reef_release.domain import events as ev
 from reef_release.domain.gate import Gate
-from reef_release.domain.gating.budget import BudgetShare, Ledger
+from reef_release.domain.gating.budget import Ledger
 from reef_release.domain.state import Candidate, Checkpoint, Pointer, PolicyInForce, Scenario
 from reef_release.errors import NotFound
 from reef_release.web.facts import (
@@ -68,14 +67,8 @@ class Past:
 
     def channels(self) -> list[str]:
         """Channels that any candidate was submitted to, in that order."""
-        return list({each.submitted.channel: None for each in self.candidates()})
-
-    def candidates(self) -> Iterator[Candidate]:
-        """The candidates in the order of submission."""
-        for candidate in self.scenario.candidates.values():
-            if candidate.submitted_position > self.at:
-                return
-            yield candidate_at(self.history.state, self.scenario, candidate, self.at)
+        found = self.scenario.channel_positions.items()
+        return [name for name, position in found if self.seen(position)]
 
     def candidate(self, candidate_id: str) -> Candidate | None:
         """One candidate, if it was submitted."""
@@ -83,14 +76,6 @@ class Past:
         if found is None or found.submitted_position > self.at:
             return None
         return candidate_at(self.history.state, self.scenario, found, self.at)
-
-    def status(self, candidate: Candidate) -> str:
-        """What had become of a candidate: its furthest stage."""
-        if self.promoted_position(candidate.candidate_id) is not None:
-            return "promoted"
-        if not candidate.gates:
-            return candidate.status
-        return self.outcome(self.scenario.gates[candidate.gates[-1]]) or "in gate"
 
     def pointers(self, channel: str) -> Sequence[Pointer]:
         """The channel's pointer events, in order."""
@@ -158,19 +143,9 @@ class Past:
 
     def ledger(self) -> Ledger:
         """What draws and second gates had spent of the error budget, and what was promoted."""
-        spent, count = Fraction(0), 0
-        for candidate in self.candidates():
-            if candidate.draw is not None and candidate.draw.base is not None:
-                count += 1
-                spent += _cost(candidate.draw.share)
-            for gate_id in candidate.gates[1:]:
-                gate = self.scenario.gates[gate_id]
-                if gate.opened.phase == "standard":
-                    count += 1
-                    spent += _cost(gate.share)
-        return Ledger(
-            gates=count, promotions=bisect_right(self.scenario.rewarded, self.at), spent=spent
-        )
+        found = self.scenario.ledgers
+        index = bisect_right(found, self.at, key=lambda each: each[0])
+        return found[index - 1][1] if index else Ledger()
 
     async def held(self) -> Row | None:
         """The `scenario.held` in force, if there is one."""
@@ -193,7 +168,3 @@ class Past:
 
 def _document(checkpoint: Checkpoint, pointer: Pointer) -> Document:
     return Document(serial=checkpoint.position, issued_at=checkpoint.recorded_at, pointer=pointer)
-
-
-def _cost(share: BudgetShare | None) -> Fraction:
-    return Fraction(0) if share is None else Fraction(share.share)

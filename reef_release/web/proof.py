@@ -1,41 +1,21 @@
-"""That an event is in the log, as a file that anybody can check without this service.
-
-The file is a C2SP transparency log proof: the event's index, its inclusion path, and the signed
-checkpoint that the path leads to. Source: c2sp.org/tlog-proof@v1.
-"""
+"""That an event is in the log, as a file that anybody can check without this service."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from reef_release.api.heads import SignedHeads
-from reef_release.domain.merkle import leaf_hash
 from reef_release.domain.state import State
 from reef_release.errors import Unavailable
+from reef_release.signing.event_proof import event_proof
 from reef_release.signing.keys import PublicKey, Role
 from reef_release.signing.note import origin_of, vkey
 
-__all__ = ["EventProof", "event_proof", "log_keys", "proof_text"]
-
-_HEADER = "c2sp.org/tlog-proof@v1"
+__all__ = ["log_keys", "newest_proof"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventProof:
-    """The event at `position` in the tree of the first `size` events, under `checkpoint`."""
-
-    position: int
-    size: int
-    leaf: str
-    path: tuple[str, ...]
-    root: str
-    checkpoint: str
-
-
-def event_proof(state: State, heads: SignedHeads, position: int, body: bytes) -> EventProof:
-    """The proof of the event in *body*, under the newest signed head that covers it.
+def newest_proof(state: State, heads: SignedHeads, position: int) -> str:
+    """The proof file of the event at *position*, under the newest signed head that covers it.
 
     Raises `Unavailable` within a second of the event, while the head is older.
     """
@@ -49,20 +29,7 @@ def event_proof(state: State, heads: SignedHeads, position: int, body: bytes) ->
                 next_step="Read again in a second.",
             )
         checkpoint, size = published.note, published.size
-    return EventProof(
-        position=position,
-        size=size,
-        leaf=leaf_hash(body).hex(),
-        path=tuple(each.hex() for each in state.tree.inclusion_proof(position, size)),
-        root=state.tree.root(size).hex(),
-        checkpoint=checkpoint,
-    )
-
-
-def proof_text(proof: EventProof) -> str:
-    """The proof as a file of c2sp.org/tlog-proof@v1."""
-    hashes = [base64.b64encode(bytes.fromhex(each)).decode() for each in proof.path]
-    return "\n".join([_HEADER, f"index {proof.position}", *hashes, "", proof.checkpoint])
+    return event_proof(state.tree, position, size, checkpoint)
 
 
 def log_keys(state: State, checkpoint: str) -> Sequence[tuple[str, str]]:

@@ -11,7 +11,7 @@ from litestar import Response
 
 from reef_release import __version__
 from reef_release.web.assets import asset_path
-from reef_release.web.words import ago, count_of, size_of, words_of
+from reef_release.web.words import ago, coded, count_of, size_of, words_of
 
 __all__ = ["HEADERS", "environment", "page"]
 
@@ -37,7 +37,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    found.filters.update(ago=ago, count=count_of, shown_size=size_of, words=words_of)
+    found.filters.update(ago=ago, coded=coded, count=count_of, shown_size=size_of, words=words_of)
     found.globals.update(asset=asset_path, service_version=__version__)
     return found
 

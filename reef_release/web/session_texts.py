@@ -17,6 +17,7 @@ from reef_release.api.bodies import decode_body, next_state_of, reply_text
 from reef_release.api.judging import VotesBody
 from reef_release.artifacts.blobs import BlobStore
 from reef_release.domain.roles import role_of
+from reef_release.domain.state import Erasure
 from reef_release.web.session_view import TurnView
 from reef_release.web.stored_text import Stored, cut, read_stored
 from reef_release.wire import Vote
@@ -64,21 +65,27 @@ class CallTexts:
 
 
 async def session_texts(
-    blobs: BlobStore, turns: Sequence[TurnView], *, may_read: bool
+    blobs: BlobStore,
+    turns: Sequence[TurnView],
+    *,
+    may_read: bool,
+    erased: Mapping[str, Erasure],
 ) -> Mapping[str, CallTexts]:
-    """The texts of *turns* by turn id."""
+    """The texts of *turns* by turn id; *erased* are the erasures of the whole log."""
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def read(turn: TurnView) -> CallTexts:
         async with room:
-            return await _texts(blobs, turn, may_read)
+            return await _texts(blobs, turn, may_read, erased)
 
     found = await asyncio.gather(*(read(turn) for turn in turns))
     return {turn.turn_id: texts for turn, texts in zip(turns, found, strict=True)}
 
 
-async def _texts(blobs: BlobStore, turn: TurnView, may_read: bool) -> CallTexts:
-    stored = partial(read_stored, blobs, may_read=may_read)
+async def _texts(
+    blobs: BlobStore, turn: TurnView, may_read: bool, erased: Mapping[str, Erasure]
+) -> CallTexts:
+    stored = partial(read_stored, blobs, may_read=may_read, erased=erased)
     judgment = turn.judgment
     hints = () if judgment is None else judgment.hints
     reports = [report.feedback for report in turn.reports if report.feedback is not None]

@@ -1,12 +1,13 @@
 """What people wrote and models replied, as far as a reader may see it and it is still stored.
 
-All of it are salted blobs. Whether one is shown is decided here and nowhere else: by the reader's
-role, by what the store still holds, and by whether it can be read.
+All of it are salted blobs. Whether one is shown is decided here and nowhere else: by whether the
+log says that it is erased, by the reader's role, by what the store still holds, and by whether it
+can be read. What is erased is gone as of every position: no page brings it back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -16,6 +17,7 @@ import msgspec
 from reef_release.api.bodies import BODY_LIMIT_BYTES, UNREADABLE
 from reef_release.artifacts.blobs import BlobStore
 from reef_release.artifacts.errors import BlobMissing
+from reef_release.domain.state import Erasure
 
 __all__ = ["LONGEST_TEXT", "Stored", "StoredState", "cut", "read_stored"]
 
@@ -29,6 +31,7 @@ class StoredState(StrEnum):
     """Whether a body is shown, and if not, why."""
 
     SHOWN = "shown"
+    ERASED = "erased"
     HIDDEN = "hidden"
     ABSENT = "absent"
     UNREADABLE = "unreadable"
@@ -41,25 +44,37 @@ class StoredState(StrEnum):
 
 _WORDS = {
     StoredState.SHOWN: "",
+    StoredState.ERASED: "Erased.",
     StoredState.HIDDEN: "Only a token of role audit for all scenarios shows what was said.",
-    StoredState.ABSENT: "Not stored: the body was erased, or its file is lost.",
+    StoredState.ABSENT: "Its file is lost: the log does not say that it was erased.",
     StoredState.UNREADABLE: "Stored, but damaged or no body of this kind.",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stored(Generic[T]):
-    """A body by its digest; `value` stands only where it is shown."""
+    """A body by its digest; `value` stands only where it is shown, `erasure` where it is erased."""
 
     digest: str
     state: StoredState
     value: T | None = None
+    erasure: Erasure | None = None
 
 
 async def read_stored(
-    blobs: BlobStore, digest: str, read: Callable[[bytes], T], *, may_read: bool
+    blobs: BlobStore,
+    digest: str,
+    read: Callable[[bytes], T],
+    *,
+    may_read: bool,
+    erased: Mapping[str, Erasure],
 ) -> Stored[T]:
-    """The body in a salted blob as *read* takes it, for whoever may read it."""
+    """The body in a salted blob as *read* takes it, for whoever may read it.
+
+    *erased* are the erasures of the whole log. That a body is erased, and why, everybody may know.
+    """
+    if digest in erased:
+        return Stored(digest=digest, state=StoredState.ERASED, erasure=erased[digest])
     if not may_read:
         return Stored(digest=digest, state=StoredState.HIDDEN)
     try:

@@ -95,6 +95,16 @@ def _judge(data: ev.JudgeSuspended | ev.JudgeResumed) -> str:
     return f"judge {data.judge.model} {state}: {data.right} of {data.asked} known answers right"
 
 
+def _erased(data: ev.BodyErased) -> str:
+    what = {
+        "call": "what was said in call",
+        "votes": "the votes on turn",
+        "hint": "a hint for turn",
+        "feedback": "the feedback on turn",
+    }[data.kind]
+    return f"{what} {_id(data.turn_id)} erased: {data.reason}"
+
+
 def _report(data: ev.ReportReceived) -> str:
     parts = [
         "" if data.score is None else f"score {data.score}",
@@ -180,5 +190,6 @@ SUMMARIES: Mapping[type[EventData], Callable[[Any], str]] = {
     ev.TrainingFailed: lambda d: (
         f"training of batch {_id(d.batch_id)} failed, {words_of(d.reason)}: {d.detail}"
     ),
+    ev.BodyErased: _erased,
 }
 """By type of data; every type of the log has one."""

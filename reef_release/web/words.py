@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
-__all__ = ["ago", "count_of", "duration", "size_of", "words_of"]
+__all__ = ["ago", "coded", "count_of", "duration", "size_of", "words_of"]
 
+_CODE = re.compile("`([^`]+)`")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
@@ -52,3 +54,8 @@ def size_of(size_bytes: int) -> str:
 def words_of(name: str) -> str:
     """A name of the log as words: "release.rolled_back" is "release rolled back"."""
     return name.replace(".", " ").replace("_", " ").replace("-", " ")
+
+
+def coded(text: str) -> list[str]:
+    """The pieces of a text in which `code` stands between backticks: every second one is code."""
+    return _CODE.split(text)

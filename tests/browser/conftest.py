@@ -54,7 +54,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures of the pages go."""
+    """Where pictures of the pages go; `REEF_PICTURES=docs/pictures` makes those of the docs."""
     given = os.environ.get("REEF_PICTURES")
     directory = Path(given) if given else tmp_path_factory.mktemp("pictures")
     directory.mkdir(parents=True, exist_ok=True)
@@ -99,12 +99,6 @@ class Visitor:
     def expects(self, words: str) -> None:
         """The console may say this, as it does of every answer of 400 or above."""
         self.expected.append(words)
-
-    def picture(self, directory: Path, name: str) -> Path:
-        """The whole page as a picture."""
-        path = directory / f"{name}.png"
-        self.page.screenshot(path=path, full_page=True)
-        return path
 
 
 @pytest.fixture

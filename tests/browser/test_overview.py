@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import THEMES, Visitor
+from tests.browser.pictures import take_picture
 from tests.browser.telling import Told
 
 
@@ -15,14 +16,13 @@ from tests.browser.telling import Told
 def test_the_overview_has_no_barrier(auditor: Visitor, pictures: Path, theme: str) -> None:
     auditor.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
     auditor.open()
-    auditor.picture(pictures, f"overview-{theme}")
+    take_picture(auditor.page, pictures, f"overview-{theme}")
     assert auditor.barriers() == []
 
 
-def test_the_overview_fits_a_small_screen(auditor: Visitor, pictures: Path) -> None:
+def test_the_overview_fits_a_small_screen(auditor: Visitor) -> None:
     auditor.page.set_viewport_size({"width": 360, "height": 740})
     auditor.open()
-    auditor.picture(pictures, "overview-small")
     width = auditor.page.evaluate("document.documentElement.scrollWidth")
     assert width <= 360
     assert auditor.barriers() == []
@@ -55,13 +55,11 @@ def test_the_past_shows_what_was_served_then_and_leads_back(auditor: Visitor) ->
     page.get_by_text("the end of the log").wait_for()
 
 
-def test_an_operator_resumes_and_holds_by_keyboard(operator: Visitor, pictures: Path) -> None:
+def test_an_operator_resumes_and_holds_by_keyboard(operator: Visitor) -> None:
     page = operator.open()
-    operator.picture(pictures, "overview-operator")
     page.get_by_role("link", name="Resume promotions").focus()
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Resume promotions").wait_for()
-    operator.picture(pictures, "action-light")
     assert operator.barriers() == []
     page.get_by_label("Why?").focus()
     page.keyboard.type("The exams are over.")
@@ -72,6 +70,16 @@ def test_an_operator_resumes_and_holds_by_keyboard(operator: Visitor, pictures: 
     page.get_by_label("Why?").fill("The school asks for quiet during exams.")
     page.get_by_role("button", name="Hold").click()
     page.get_by_text("Nothing is promoted").wait_for()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_an_action_has_no_barrier(operator: Visitor, pictures: Path, theme: str) -> None:
+    page, told = operator.page, operator.told
+    page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+    page.goto(f"{told.url}/s/homework/do/roll-back?channel=stable&release_id={told.second}")
+    page.get_by_role("heading", name="Roll back").wait_for()
+    take_picture(page, pictures, f"action-{theme}")
+    assert operator.barriers() == []
 
 
 def test_a_refused_action_says_why_and_keeps_the_words(operator: Visitor) -> None:
@@ -116,15 +124,14 @@ def test_signing_in_has_no_barrier(visitor: Visitor, pictures: Path, theme: str)
     visitor.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
     visitor.page.goto(f"{visitor.told.url}/s/homework")
     visitor.page.get_by_label("Token").wait_for()
-    visitor.picture(pictures, f"sign-in-{theme}")
+    take_picture(visitor.page, pictures, f"sign-in-{theme}")
     assert visitor.barriers() == []
 
 
-def test_a_missing_page_says_what_to_do(auditor: Visitor, pictures: Path) -> None:
+def test_a_missing_page_says_what_to_do(auditor: Visitor) -> None:
     auditor.expects("status of 404")
     auditor.page.goto(f"{auditor.told.url}/s/none")
     auditor.page.get_by_text("What to do:").wait_for()
-    auditor.picture(pictures, "error-light")
     assert auditor.barriers() == []
 
 

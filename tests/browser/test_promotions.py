@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import THEMES, Visitor
+from tests.browser.pictures import take_picture
 
 PAGES = ("timeline", "gates", "gate", "gate-running", "candidates", "candidate", "refused")
 
@@ -34,7 +35,7 @@ def open_page(visitor: Visitor, name: str) -> None:
 def test_no_page_has_a_barrier(auditor: Visitor, pictures: Path, name: str, theme: str) -> None:
     auditor.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
     open_page(auditor, name)
-    auditor.picture(pictures, f"{name}-{theme}")
+    take_picture(auditor.page, pictures, f"{name}-{theme}")
     assert auditor.barriers() == []
 
 

@@ -40,7 +40,7 @@ SHARED = frozenset(
 )
 """Reasons that both know by these names. (The database leaves gate and policy keys to the fold.)"""
 
-_APPEND = "select * from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+_APPEND = "select * from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 
 
 class _Undo(Exception):

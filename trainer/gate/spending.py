@@ -2,8 +2,11 @@
 
 The level at which a candidate must beat the incumbent depends on every draw before its own, so the
 worker counts them itself and signs at no other level. It reads the events that count and nothing
-else; an event without effect, which only a hand in the database could add, is counted here and
-not by the service, and then the gate is not worked on.
+else. Events without effect may stand among them: in logs that older services wrote, races of
+honest events left some, and a hand in the database can add any. What these events themselves show
+to be without effect is not counted: a gate under a policy or on a base that was not in force at
+its place, a promotion from another base, a policy of another scenario or no later version. Where
+the service still counts otherwise, the gate is not worked on.
 """
 
 from __future__ import annotations
@@ -67,6 +70,10 @@ def share_of(client: ReefClient, scenario: str, opened: GateOpened) -> BudgetSha
         gate, candidate = event.data, book.candidates.get(event.data.candidate_id)
         if candidate is None or not book.policies:
             continue
+        if not _in_force(book, gate):
+            if gate == opened:
+                break
+            continue
         share = share_at_opening(book, candidate) if gate.phase == "standard" else None
         if gate == opened:
             if reasons := draw_reasons(book, candidate, gate.base):
@@ -76,9 +83,17 @@ def share_of(client: ReefClient, scenario: str, opened: GateOpened) -> BudgetSha
         if share is not None:
             shared.add(gate.gate_id)
     raise Refused(
-        f"Gate {opened.gate_id} is not worked on: the log has no such gate.",
+        f"Gate {opened.gate_id} is not worked on: the log has no such gate, or it opened under a "
+        "policy or on a base that was not in force.",
         next_step="Nothing was signed. Audit the log; compare it with what the service says.",
     )
+
+
+def _in_force(book: Scenario, gate: GateOpened) -> bool:
+    """Whether policy and base of *gate* were those in force where it stands."""
+    serving = book.serving(gate.channel)
+    base = None if serving is None else serving.release_id
+    return gate.policy_digest == book.policy.digest and gate.base == base
 
 
 def _enter(book: Scenario, event: Event, shared: set[str]) -> None:
@@ -86,7 +101,7 @@ def _enter(book: Scenario, event: Event, shared: set[str]) -> None:
     position = event.envelope.position
     match event.data:
         case ScenarioCreated() | PolicyChanged() as data:
-            book.policies.extend(_policies(position, data))
+            book.policies.extend(_policies(book, position, data))
         case CandidateSubmitted() as data:
             candidate = Candidate(
                 submitted=data, submitted_position=position, submitted_at="", actor=""
@@ -100,6 +115,10 @@ def _enter(book: Scenario, event: Event, shared: set[str]) -> None:
         case CheckpointPublished() as data:
             draw_candidates(book, data.size)
         case ReleasePromoted() | ReleaseRolledBack() as data:
+            serving = book.serving(data.channel)
+            base = None if serving is None else serving.release_id
+            if isinstance(data, ReleasePromoted) and data.base != base:
+                return
             if isinstance(data, ReleasePromoted) and data.gate_id in shared:
                 book.ledger = book.ledger.promoted()
                 book.rewarded.append(position)
@@ -141,12 +160,16 @@ def _events(
         after = page.next_after
 
 
-def _policies(position: int, data: ScenarioCreated | PolicyChanged) -> Iterator[PolicyInForce]:
-    """The policy in *data*; none when it is no policy, which has no effect."""
+def _policies(
+    book: Scenario, position: int, data: ScenarioCreated | PolicyChanged
+) -> Iterator[PolicyInForce]:
+    """The policy in *data*; none when it is no policy, or cannot come after the one in force."""
     try:
         payload = base64.b64decode(data.policy["payload"], validate=True)
         policy = msgspec.json.decode(payload, type=Policy)
     except (KeyError, TypeError, ValueError, msgspec.DecodeError):
+        return
+    if policy.name != book.name or (book.policies and policy.version <= book.policy.policy.version):
         return
     digest = sha256_hex(payload)
     yield PolicyInForce(position=position, digest=digest, key_id="", policy=policy)

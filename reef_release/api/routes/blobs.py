@@ -129,7 +129,7 @@ async def get_blob(
     service.blobs.refuse_erased(check_digest(digest))
     if not await service.blobs.exists(digest):
         raise NotFound(f"No blob {digest} is stored.")
-    if not service.readers.may_read(request.user, digest, service.state):
+    if not service.readers.may_read(request.user, digest):
         raise Forbidden(
             "This blob is for the audit role alone.",
             next_step="Use a token of role audit.",

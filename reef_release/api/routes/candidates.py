@@ -175,7 +175,7 @@ async def _submission(service: Service, manifest: CandidateManifest) -> ev.Candi
 async def _file_reasons(service: Service, file: ev.FileEntry) -> list[Reason]:
     if not await service.blobs.exists(file.sha256):
         return [Reason(code="missing-blob", message="upload this file first", where=file.path)]
-    if service.readers.is_secret(file.sha256, service.state):
+    if service.readers.is_secret(file.sha256):
         message = "this is gate material, not a file of a model"
         return [Reason(code="secret-blob", message=message, where=file.path)]
     size_bytes = await service.blobs.size(file.sha256)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import structlog
 from litestar import Controller, Request, Response, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
@@ -26,7 +27,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.decision import summaries_of, summary_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rules import measures
-from reef_release.domain.rule import gate_opening_reasons
+from reef_release.domain.rule import gate_opening_reasons, is_decided
 from reef_release.domain.state import Scenario
 from reef_release.errors import Conflict, NotFound, Refused
 from reef_release.tokens import Principal, TokenRole
@@ -43,6 +44,7 @@ from reef_release.wire import (
 __all__ = ["GateController", "renew_lease"]
 
 _GATE = commands(TokenRole.GATE)
+_log = structlog.get_logger(__name__)
 
 _DECISIONS: dict[str, type[ev.DecisionPosted]] = {
     kind.TYPE.removeprefix("gate."): kind
@@ -76,6 +78,9 @@ class GateController(Controller):
                     gate = await _open_next(service, request.user.name, found, channel)
                 except Conflict:
                     gate = found.open_gate(channel)  # another worker was first
+                except Refused as refused:
+                    # It is of this channel alone: the others must not wait for it.
+                    _log.warning("gate not opened", channel=channel, why=refused.detail)
             if gate is None:
                 continue
             lease_id = await service.claims.take(request.user.name, found, gate, data.worker)
@@ -183,7 +188,7 @@ def _expiry(service: Service) -> str:
 async def _open_next(service: Service, actor: str, scenario: Scenario, channel: str) -> Gate | None:
     state = service.state
     for candidate in scenario.candidates.values():
-        if candidate.submitted.channel != channel or candidate.admitted_position is None:
+        if candidate.submitted.channel != channel or is_decided(scenario, candidate):
             continue
         opening = opening_of(state, scenario, candidate)
         if opening is None or gate_opening_reasons(state, scenario, opening):

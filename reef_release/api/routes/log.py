@@ -137,7 +137,11 @@ class LogController(Controller):
         responses=READ_PROBLEMS,
     )
     async def checkpoint(self, service: NamedDependency[Service]) -> str:
-        """A C2SP checkpoint over everything folded, signed at most once a second."""
+        """A C2SP checkpoint, signed at most once a second, over everything folded.
+
+        While an admission or a pointer event waits for its published checkpoint, over the events
+        up to it.
+        """
         return service.heads.signed()
 
     @get(

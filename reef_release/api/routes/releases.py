@@ -155,7 +155,7 @@ class ReleaseController(Controller):
         release = _release(found, release_id)
         for file in found.candidates[release.release_id].submitted.files:
             if file.path == path:
-                if service.readers.is_secret(file.sha256, service.state):
+                if service.readers.is_secret(file.sha256):
                     raise Forbidden(f"The file {path!r} is gate material, not weights.")
                 return await stream_blob(service.blobs, file.sha256, request.headers)
         raise NotFound(f"Release {release_id} has no file {path!r}.")

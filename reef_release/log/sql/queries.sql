@@ -2,7 +2,7 @@
 
 -- name: append
 select outcome, at_position, at_version, at_time, reasons
-from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: schema_revision
 select version_num from reef.alembic_version

@@ -10,7 +10,7 @@ from litestar.enums import RequestEncodingType
 from litestar.params import Body, FromPath
 from litestar.response import Redirect
 
-from reef_release.errors import ReefError, Unavailable
+from reef_release.errors import NotFound, ReefError, Unavailable
 from reef_release.web.access import check_form
 from reef_release.web.actions import Action, action_named, check_operator
 from reef_release.web.frame import Frame
@@ -29,7 +29,7 @@ async def show_action(
     check_operator(frame.principal)
     frame.past()
     action = action_named(name)
-    return _form(frame, action, action.given(request.query_params))
+    return await _form(frame, action, action.given(request.query_params))
 
 
 @post("/s/{scenario:str}/do/{name:str}", include_in_schema=False)
@@ -51,19 +51,31 @@ async def do_action(
     except Unavailable:
         raise
     except ReefError as error:
-        return _form(frame, action, given, reason, error)
-    back = frame.url("s", scenario, written=done.position)
+        return await _form(frame, action, given, reason, error)
+    back = frame.link(*action.back(service, scenario, given), written=done.position)
     return Redirect(back, status_code=303, headers=HEADERS)
 
 
-def _form(
+async def _form(
     frame: Frame,
     action: Action,
     given: dict[str, str],
     reason: str = "",
     error: ReefError | None = None,
 ) -> Response[Any]:
-    status = 200 if error is None else error.status
+    service, scenario = frame.service, frame.scenario or ""
+    foreseen, back = "", frame.link()
+    if error is None and action.foresight is not None:
+        foreseen = await action.foresight(service, scenario, given)
+    if error is None or not isinstance(error, NotFound):
+        back = frame.link(*action.back(service, scenario, given))
     return frame.render(
-        "action.html", status=status, action=action, given=given, reason=reason, error=error
+        "action.html",
+        status=200 if error is None else error.status,
+        action=action,
+        given=given,
+        foreseen=foreseen,
+        back=back,
+        reason=reason,
+        error=error,
     )

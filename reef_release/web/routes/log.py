@@ -21,7 +21,7 @@ from reef_release.web.event_view import event_view
 from reef_release.web.facts import row_of
 from reef_release.web.frame import Frame
 from reef_release.web.log_search import LEAST_TEXT, WINDOW, Query, find_events, position_in
-from reef_release.web.proof import event_proof, log_keys, proof_text
+from reef_release.web.proof import log_keys, newest_proof
 from reef_release.web.render import HEADERS
 
 __all__ = ["LOG_HANDLERS"]
@@ -78,11 +78,9 @@ async def download_event(frame: NamedDependency[Frame], position: FromPath[int])
 @get("/log/{position:int}/proof", include_in_schema=False)
 async def download_proof(frame: NamedDependency[Frame], position: FromPath[int]) -> Response[bytes]:
     """The proof, as a file of c2sp.org/tlog-proof@v1."""
-    stored = await _event(frame, position)
-    proof = event_proof(frame.service.state, frame.service.heads, position, stored.body)
-    return _file(
-        proof_text(proof).encode(), "text/plain; charset=utf-8", f"event-{position}.tlog-proof"
-    )
+    await _event(frame, position)
+    proof = newest_proof(frame.service.state, frame.service.heads, position)
+    return _file(proof.encode(), "text/plain; charset=utf-8", f"event-{position}.tlog-proof")
 
 
 async def _list(

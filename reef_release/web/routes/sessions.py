@@ -50,10 +50,10 @@ async def show_session(
     view = await _view(frame, session_id, page)
     service, principal = frame.service, frame.principal
     # Who may read one body of a conversation may read them all: no rule tells them apart.
-    may_read = bool(view.turns) and service.readers.may_read(
-        principal, view.turns[0].body, service.state
+    may_read = bool(view.turns) and service.readers.may_read(principal, view.turns[0].body)
+    texts = await session_texts(
+        service.blobs, view.turns, may_read=may_read, erased=service.state.erased
     )
-    texts = await session_texts(service.blobs, view.turns, may_read=may_read)
     return frame.render(
         "session.html",
         view=view,

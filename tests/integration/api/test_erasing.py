@@ -11,6 +11,7 @@ import pytest
 
 from reef_release.api.erasing import Erasing
 from reef_release.domain.canonical import sha256_hex
+from reef_release.errors import Refused
 from tests.erasing import SECRET, WHY, holding
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Problem, Site, Story, open_story, until
@@ -309,6 +310,22 @@ async def test_the_same_call_again_is_a_conflict_once_it_is_erased(story: Story)
         await agent.say(SECRET, "Hello Ada.", interaction_id=turn)
     assert caught.value.status == 409
     assert holding(story.site.home, SECRET) == []
+
+
+async def test_a_call_that_the_log_refuses_leaves_no_body(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert story.service is not None
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise Refused("not this one")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(story.service.commands, "append", refuse)
+        with pytest.raises(Problem) as caught:
+            await Agent(story=story).say(SECRET, "Hello Ada.")
+        assert caught.value.status == 422
+        assert holding(story.site.home, SECRET) == []
 
 
 async def test_a_crash_between_event_and_file_is_completed_at_the_next_start(

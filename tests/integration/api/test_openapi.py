@@ -60,6 +60,7 @@ ROUTES = {
     "/reef/events/stream": "get",
     "/reef/log/checkpoint": "get",
     "/reef/log/tile/{tile}": "get",
+    "/reef/log/proof": "get",
     "/reef/log/proof/inclusion": "get",
     "/reef/log/proof/consistency": "get",
     "/reef/trust/keys": "get",

@@ -20,7 +20,7 @@ from tests.integration.log.mirror import created, new_event
 
 pytestmark = pytest.mark.anyio
 
-CALL = "select * from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+CALL = "select * from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 
 
 def held(reason: str = "odd answers", **fields: Any) -> NewEvent:
@@ -315,3 +315,68 @@ async def test_appending_reads_only_what_it_asks_for(
     )
     assert read["events_by_scenario"] == read["events_by_type"] == scanned == 0
     assert sum(read.values()) < 1000
+
+
+# What other streams decide
+
+
+async def test_nothing_stands_behind_a_decision_that_its_appender_had_not_seen(
+    log: EventLog,
+) -> None:
+    await log.append(created())
+    await log.append(created("physics"))
+    decided = await log.append(held())
+    for seen in (-1, 0, decided.position - 1):
+        with pytest.raises(VersionConflict) as conflict:
+            await log.append(held(validated_position=seen))
+        assert conflict.value.extra == {"version": 2, "position": decided.position}
+    assert await log.head() == decided.position
+    assert (await log.append(held(validated_position=decided.position))).version == 3
+
+
+async def test_a_decision_of_another_scenario_is_none_and_one_of_no_scenario_is_everybodys(
+    log: EventLog,
+) -> None:
+    start = await log.append(created())
+    await log.append(created("physics"))
+    await log.append(held(scenario="physics"))
+    first = await log.append(held(validated_position=start.position))
+    key = ev.KeyRevoked(key_id="0" * 64, role="gate", reason="stolen")
+    revoked = await log.append(new_event(key))
+    with pytest.raises(VersionConflict) as conflict:
+        await log.append(held(validated_position=first.position))
+    assert conflict.value.extra["position"] == revoked.position
+    await log.append(held(validated_position=revoked.position))
+
+
+async def test_a_trial_decides_nothing_for_others(log: EventLog) -> None:
+    start = await log.append(created())
+    refusal = ev.NodeRefused(node_id="n", release_id="0" * 64, channel="stable", reasons=[])
+    await log.append(new_event(refusal))
+    await log.append(held(validated_position=start.position))
+
+
+async def test_a_decision_in_the_same_call_counts(service: asyncpg.Connection) -> None:
+    events = created(), held(validated_position=0), held("other", validated_position=0)
+    assert await batch(service, *events) == [
+        ("appended", 0, 1),
+        ("appended", 1, 2),
+        ("version-conflict", 1, 2),
+    ]
+
+
+async def test_a_repeated_append_gets_its_first_result_whatever_was_decided_since(
+    log: EventLog,
+) -> None:
+    start = await log.append(created())
+    event = held(validated_position=start.position)
+    first = await log.append(event)
+    await log.append(held())
+    again = await log.append(event)
+    assert (again.position, again.duplicate) == (first.position, True)
+
+
+async def test_a_service_of_the_revision_before_still_appends(service: asyncpg.Connection) -> None:
+    call = CALL.replace(", $11", "")
+    rows = await service.fetch(call, *arguments([created()])[:-1])
+    assert [row["outcome"] for row in rows] == ["appended"]

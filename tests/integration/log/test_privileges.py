@@ -33,6 +33,10 @@ CHANGES = [
     "update reef.head set position = -1",
     "delete from reef.head",
     "truncate reef.head",
+    "insert into reef.decisions values ('physics', 5)",
+    "update reef.decisions set position = -1",
+    "delete from reef.decisions",
+    "truncate reef.decisions",
     "merge into reef.events e using reef.head h on e.position = h.position "
     "when matched then update set body = '{}'",
     "insert into reef.events select * from reef.events "
@@ -51,6 +55,8 @@ DEFINITIONS = [
     "create table reef.mine (a int)",
     "insert into reef.event_types values ('a.b', 'scenario', null, false, 1)",
     "update reef.event_types set ruled = false",
+    "update reef.event_types set decisive = false",
+    "insert into reef.without_effect values (0)",
     "update reef.alembic_version set version_num = '9'",
     "drop table reef.events",
     "drop schema reef cascade",
@@ -76,6 +82,8 @@ async def contents(owner: asyncpg.Connection) -> tuple[object, ...]:
     return (
         await owner.fetch("select * from reef.events order by position"),
         await owner.fetch("select * from reef.head"),
+        await owner.fetch("select * from reef.decisions order by scenario"),
+        await owner.fetch("select * from reef.without_effect"),
         await owner.fetch("select * from reef.event_types order by type"),
     )
 

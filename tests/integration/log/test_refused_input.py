@@ -19,7 +19,7 @@ from tests.integration.log.mirror import created, new_event
 
 pytestmark = pytest.mark.anyio
 
-CALL = "select * from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+CALL = "select * from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 
 
 @pytest.fixture(scope="module")

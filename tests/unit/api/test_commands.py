@@ -11,11 +11,13 @@ import pytest
 
 from reef_release.api.commands import Commands
 from reef_release.domain import events as ev
+from reef_release.domain.decisive import DECISIVE, RESTING
 from reef_release.domain.reasons import Reason
 from reef_release.errors import BadRequest, Conflict, InvalidEvent, NotFound, Refused, Unavailable
 from reef_release.log import Appended, NewEvent, RuleRefused, StoredEvent, VersionConflict
 from reef_release.projections.live import LiveState
 from reef_release.projections.replay import ReplayChecks
+from reef_release.signing.keys import Role
 from tests.world import World
 
 pytestmark = pytest.mark.anyio
@@ -39,6 +41,10 @@ class MemoryLog:
         version = self.world.state.versions.get((event.scenario, event.stream), 0)
         if event.expected_version != version:
             raise VersionConflict("moved", version=version)
+        if event.validated_position is not None:
+            for position in range(event.validated_position + 1, self.world.head + 1):
+                if ev.decode(self.world.bodies[position]).envelope.type in DECISIVE:
+                    raise VersionConflict("judged too early", version=version, position=position)
         data = ev.decode_data(event.type, event.schema_version, event.data)
         position = self.world.append_raw(
             data, scenario=event.scenario, actor=event.actor, event_id=event.event_id
@@ -155,3 +161,86 @@ async def test_a_fold_that_meets_a_defect_says_so_instead_of_stopping_silently(
             await commands.append("operator", world.scenario_name, HOLD)
         assert live.broken is not None
         assert "ZeroDivisionError" in live.broken.detail
+
+
+# What other streams decide
+
+
+def revoked(world: World, role: Role) -> ev.KeyRevoked:
+    return ev.KeyRevoked(key_id=world.keys[role].key_id, role=role.value, reason="stolen")
+
+
+async def refused_codes(world: World, data: ev.EventData, rival: ev.EventData) -> set[str]:
+    """Append *data* while *rival* lands between the rule's answer and the place in the log."""
+    async with service(world) as (commands, log, live):
+        log.rivals = [rival]
+        with pytest.raises((Refused, Conflict)) as refused:
+            await commands.append("operator", world.scenario_name, data)
+        assert live.state.violations == []
+    assert not log.rivals
+    assert world.last(rival.TYPE).envelope.position == world.head
+    return {reason.code for reason in refused.value.reasons}
+
+
+async def test_a_decision_does_not_land_behind_the_revocation_of_its_key(world: World) -> None:
+    gate_id = world.open_gate(world.admitted())
+    world.run_trials(gate_id, "---")
+    codes = await refused_codes(world, world.decision(gate_id), revoked(world, Role.GATE))
+    assert codes
+    assert world.gate_of(gate_id).outcome is None
+
+
+@pytest.mark.parametrize("role", [Role.RELEASE, Role.GATE, Role.POLICY])
+async def test_a_promotion_does_not_land_behind_the_revocation_of_a_key_behind_it(
+    world: World, role: Role
+) -> None:
+    gate_id = world.passed()
+    codes = await refused_codes(world, world.promotion(gate_id), revoked(world, role))
+    assert codes == {"key-revoked"}
+
+
+async def test_a_promotion_does_not_land_behind_a_hold(world: World) -> None:
+    gate_id = world.passed()
+    assert await refused_codes(world, world.promotion(gate_id), HOLD) == {"held"}
+
+
+async def test_a_gate_does_not_open_behind_another_policy(world: World) -> None:
+    candidate = world.admitted()
+    world.gate(candidate, "eee")
+    again = world.opening(candidate)
+    codes = await refused_codes(world, again, world.policy_data())
+    assert "other-policy" in codes
+
+
+async def test_a_policy_does_not_land_behind_the_revocation_of_its_key(world: World) -> None:
+    assert await refused_codes(world, world.policy_data(), revoked(world, Role.POLICY))
+
+
+async def test_a_checkpoint_does_not_land_behind_the_revocation_of_its_key(world: World) -> None:
+    data, rival = world.checkpoint_data(), revoked(world, Role.LOG)
+    async with service(world) as (commands, log, live):
+        log.rivals = [rival]
+        with pytest.raises(Refused):
+            await commands.append("service", ev.GLOBAL, data)
+        assert live.state.violations == []
+
+
+async def test_what_only_its_own_stream_decides_waits_for_nobody(world: World) -> None:
+    gate_id = world.open_gate(world.admitted())
+    async with service(world) as (commands, log, _):
+        log.rivals = [HOLD]
+        await commands.append("gate", world.scenario_name, world.trial(gate_id))
+    assert [ev.decode(body).envelope.type for body in world.bodies[-2:]] == [
+        "scenario.held",
+        "gate.trial",
+    ]
+
+
+def test_every_event_that_is_not_traffic_rests_on_what_was_decided() -> None:
+    traffic = ("interaction.", "turn.", "session.", "signal.", "report.", "sample.", "judge.")
+    own_stream = {"gate.trial", "node.loaded", "node.refused"}
+    others = {
+        name for name in ev.EVENT_TYPES if not name.startswith(traffic) and name not in own_stream
+    }
+    assert others == RESTING
+    assert DECISIVE < RESTING

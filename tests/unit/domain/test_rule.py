@@ -15,6 +15,7 @@ import pytest
 
 from reef_release.domain import events as ev
 from reef_release.domain.decision import decision_of
+from reef_release.domain.rule import is_decided
 from reef_release.domain.weights import candidate_id
 from reef_release.errors import Refused
 from reef_release.signing.keys import Role, create_key
@@ -1263,3 +1264,51 @@ def test_a_refusal_names_every_reason_at_once(world: World) -> None:
         "held",
     ]
     assert json.dumps([reason.message for reason in caught.value.reasons])
+
+
+# What it costs to ask
+
+
+class Unscanned(dict):  # type: ignore[type-arg]
+    """A mapping that is looked up by key and never walked through."""
+
+    def values(self) -> Any:
+        raise AssertionError("walked through")
+
+
+def test_neither_submission_nor_opening_walks_through_all_that_was_before(world: World) -> None:
+    world.release()
+    for _ in range(3):
+        world.gate(world.admitted(), "---")
+    opening = world.opening(world.admitted())
+    submission = world.submission()
+    scenario = world.scenario
+    scenario.candidates = Unscanned(scenario.candidates)
+    scenario.gates = Unscanned(scenario.gates)
+    assert world.reasons(opening) == []
+    assert world.reasons(submission) == []
+
+
+def test_what_is_called_decided_has_no_gate_and_nothing_else_is_called_so(world: World) -> None:
+    served = world.release()
+    failed = world.admitted()
+    world.gate(failed, "---")
+    submitted, revoked = world.submit(), world.admitted()
+    world.revoke_candidate(revoked)
+    tried = world.admitted()
+    for _ in range(world.scenario.policy.policy.max_attempts):
+        world.gate(tried, "eee")
+    again, fresh = world.admitted(), world.admitted()
+    world.gate(again, "eee")
+    waits = world.passed()
+    decided = {
+        name
+        for name, candidate in world.scenario.candidates.items()
+        if is_decided(world.scenario, candidate)
+    }
+    passed = world.gate_of(waits).opened.candidate_id
+    assert decided == {served, failed, submitted, revoked, tried, passed}
+    for name in decided - {submitted}:
+        assert world.reasons(world.opening(name))
+    for name in (again, fresh):
+        assert world.reasons(world.opening(name)) == []

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 
 import pytest
 
 from reef_release.api.heads import SignedHeads
-from reef_release.domain.merkle import leaf_hash, verify_inclusion
 from reef_release.errors import Unavailable
+from reef_release.signing.event_proof import open_event_proof
 from reef_release.signing.keys import Role
-from reef_release.signing.note import open_checkpoint, parse_vkey
-from reef_release.web.proof import event_proof, log_keys, proof_text
+from reef_release.signing.note import parse_vkey
+from reef_release.web.proof import log_keys, newest_proof
 from tests.world import ORIGIN, World
 
 
@@ -30,13 +29,10 @@ def heads(world: World) -> SignedHeads:
 
 def test_every_event_is_proven_by_the_file_alone(world: World) -> None:
     for position, body in enumerate(world.bodies):
-        text = proof_text(event_proof(world.state, heads(world), position, body))
-        head, checkpoint = text.split("\n\n", 1)
-        header, index, *hashes = head.split("\n")
-        assert (header, index) == ("c2sp.org/tlog-proof@v1", f"index {position}")
-        opened = open_checkpoint(checkpoint, ORIGIN, [world.keys[Role.LOG].public])
-        path = [base64.b64decode(each, validate=True) for each in hashes]
-        assert verify_inclusion(leaf_hash(body), position, opened.size, path, opened.root)
+        text = newest_proof(world.state, heads(world), position)
+        proven = open_event_proof(text, body, [world.keys[Role.LOG].public])
+        assert (proven.position, proven.origin) == (position, ORIGIN)
+        assert (proven.size, proven.root) == (len(world.bodies), world.state.tree.root())
 
 
 def test_a_head_that_is_older_than_the_event_is_replaced_by_a_published_one(world: World) -> None:
@@ -44,11 +40,12 @@ def test_a_head_that_is_older_than_the_event_is_replaced_by_a_published_one(worl
     old.signed()
     position = world.append_raw(world.checkpoint_data())
     with pytest.raises(Unavailable, match="covers"):
-        event_proof(world.state, old, position, world.bodies[position])
+        newest_proof(world.state, old, position)
     world.checkpoint()
-    proof = event_proof(world.state, old, position, world.bodies[position])
-    assert proof.size == position + 1
-    assert proof.root == world.state.tree.root(proof.size).hex()
+    text = newest_proof(world.state, old, position)
+    proven = open_event_proof(text, world.bodies[position], [world.keys[Role.LOG].public])
+    assert proven.size == position + 1
+    assert proven.root == world.state.tree.root(proven.size)
 
 
 def test_the_keys_are_those_of_the_log_in_force(world: World) -> None:

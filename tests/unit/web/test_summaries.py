@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from reef_release.domain.events import EVENT_TYPES
 from reef_release.web.facts import row_of
 from reef_release.web.summaries import SUMMARIES, summary
@@ -12,7 +14,9 @@ def test_every_type_of_the_log_has_a_summary() -> None:
     assert set(SUMMARIES) == set(EVENT_TYPES.values())
 
 
-def test_a_summary_is_one_short_line(world: World) -> None:
+def test_a_summary_is_one_short_line(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
     world.release()
     world.hold("line one\n" + "and so on " * 100)
     lines = [summary(row_of(body)) for body in world.bodies]

@@ -174,3 +174,70 @@ def test_a_gate_whose_terms_were_chosen_after_its_draw_is_not_worked_on(
     with pytest.raises(Refused) as refused:
         spending.share_of(spent.service.client(), world.scenario_name, opening)
     assert [reason.code for reason in refused.value.reasons] == [code]
+
+
+# Violations that stand in a log already
+
+
+def share_agrees(spent: Site) -> bool:
+    """Open the next gate; whether worker and fold count the same for it."""
+    world = spent.world
+    world.append(opening := world.opening(world.admitted()))
+    share = spending.share_of(spent.service.client(), world.scenario_name, opening)
+    assert share is not None
+    return share == world.gate_of(opening.gate_id).share
+
+
+def test_a_second_gate_that_landed_behind_another_policy_is_not_counted(spent: Site) -> None:
+    world = spent.world
+    candidate = waits(spent)
+    first = world.open_gate(candidate)
+    world.run_trials(first, "eee")
+    world.decide(first)
+    again = world.opening(candidate)
+    world.change_policy(standard=standard(BETTER), budget=BUDGET)
+    assert "other-policy" in world.attack(again)
+    with pytest.raises(Refused, match="not in force"):
+        spending.share_of(spent.service.client(), world.scenario_name, again)
+    assert share_agrees(spent)
+
+
+def test_a_second_gate_that_landed_behind_a_rollback_is_not_counted(spent: Site) -> None:
+    world = spent.world
+    origin = world.serving
+    assert origin is not None
+    better = waits(spent)
+    spent.run()
+    assert spent.gate.opened.candidate_id == better
+    world.sign(spent.gate.opened.gate_id)
+    world.promote(spent.gate.opened.gate_id)
+    world.checkpoint()
+    candidate = world.admitted()
+    first = world.open_gate(candidate)
+    world.run_trials(first, "eee")
+    world.decide(first)
+    again = world.opening(candidate)
+    world.rollback(origin)
+    assert "other-base" in world.attack(again)
+    assert share_agrees(spent)
+
+
+def test_a_promotion_from_another_base_is_not_counted(spent: Site) -> None:
+    world = spent.world
+    waits(spent)
+    spent.run()
+    world.sign(spent.gate.opened.gate_id)
+    promotion = world.promotion(spent.gate.opened.gate_id)
+    world.append(promotion)
+    world.checkpoint()
+    assert "stale-gate" in world.attack(promotion)
+    assert share_agrees(spent)
+
+
+def test_a_policy_of_no_later_version_is_not_counted(spent: Site) -> None:
+    world = spent.world
+    other = {**BUDGET, "gamma": {"first_block": 9, "decay": 1}}
+    version = world.scenario.policy.policy.version
+    early = world.policy_data(standard=standard(BETTER), budget=other, version=version)
+    assert "old-policy" in world.attack(early)
+    assert share_agrees(spent)
