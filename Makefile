@@ -18,7 +18,7 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo up test test-vllm check fmt bench fuzz clean
+.PHONY: help install demo up test test-vllm pictures check fmt bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ test: $(STAMP) ## all tests; ARGS="tests/unit -k name" for some
 
 test-vllm: $(STAMP) $(VLLM_STAMP) ## the tests on a real vLLM, on the CPU; at first installs 3.5 GB
 	@REEF_VLLM="$(abspath $(VLLM_VENV))/bin/vllm" $(BIN)/python -m pytest tests/vllm $(ARGS)
+
+pictures: $(STAMP) ## the pictures of the pages in the docs, made anew
+	@REEF_PICTURES=docs/pictures $(BIN)/python -m pytest tests/browser -k barrier $(ARGS)
 
 fuzz: $(STAMP) ## 100,000 broken files and bodies; REEF_FUZZ_SEED=2 for others
 	@REEF_FUZZ_INPUTS=$${REEF_FUZZ_INPUTS:-100000} $(BIN)/python -m pytest -s tests/fuzz $(ARGS)

@@ -160,6 +160,7 @@ def _watched(story: Story, position: int | None) -> ev.EventData:
         body=None,
         error="crashed",
         verdict=None,
+        anew=False,
     )
 
 

@@ -30,7 +30,7 @@ PAGES = {
     "sessions": "/s/homework/sessions",
     "session": "/s/homework/sessions/first",
     "session-matched": "/s/homework/sessions/again",
-    "session-erased": "/s/homework/sessions/late",
+    "session-erased": "/s/homework/sessions/late#call-2",
     "log": "/s/homework/log",
     "log-search": "/log?q={candidate}",
     "event": "/s/homework/log/{alarm}",

@@ -75,6 +75,7 @@ def trial(world: World, mark: str = "+", /, **changes: Any) -> ev.WatchTrial:
         "verdict": None
         if mark == "e"
         else ev.VerdictRecord(passed=passed, checks={"answer@1": passed}),
+        "anew": False,
     }
     return ev.WatchTrial(**(fields | changes))
 
