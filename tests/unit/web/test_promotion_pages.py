@@ -231,7 +231,7 @@ async def test_a_long_reply_is_folded_and_one_that_is_lost_says_so(tmp_path: Pat
         html = (await client.get(f"{BASE}/gates/{gate_id}")).text
     assert '<details class="reply"><summary>30,016 characters: So it goes on.' in html
     assert "10,016 more characters; the body has them all." in html
-    assert "Not stored: the body was erased, or its file is lost." in html
+    assert "Its file is lost: the log does not say that it was erased." in html
 
 
 def verdict_of(world: World, gate_id: str, reply: str) -> VerdictRecord:
