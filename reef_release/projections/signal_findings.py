@@ -50,8 +50,8 @@ def signal_findings(state: State, scenario: Scenario, total: Counts) -> list[Rea
             Reason(
                 code="nothing-served",
                 message="No release is served yet, so no batch can form; "
-                f"{len(scenario.traffic.samples)} judged samples wait for that. Promote a first release; only replies "
-                "that were sampled from a release can train.",
+                f"{len(scenario.traffic.samples)} judged samples wait for that. Promote a first "
+                "release; only replies that were sampled from a release can train.",
             )
         )
     if scenario.traffic.suspended:
