@@ -61,7 +61,8 @@ def world_service(world: World, end: int | None = None) -> Service:
         event = fold.apply(body)
         if event is not None:
             readers.apply(fold.state, event)
-    state = fold.state
+    # What the world lost since, a service that folded it before does not miss.
+    state = world.state if end is None else fold.state
     absent: dict[str, Any] = dict.fromkeys(field.name for field in fields(Service))
     given = {
         "live": _Still(state),

@@ -45,17 +45,17 @@ def waiting_samples(scenario: Scenario) -> tuple[int, int]:
 def signal_findings(state: State, scenario: Scenario, total: Counts) -> list[Reason]:
     """Sentences for people; none while all is well. *total* counts the scenario's calls."""
     found = []
-    held = waiting_samples(scenario)[1]
     if total.calls and not any(scenario.pointers.values()):
         found.append(
             Reason(
                 code="nothing-served",
                 message="No release is served yet, so no batch can form; "
-                f"{held} judged samples wait for that. Promote a first release; only replies "
-                "that were sampled from a release can train.",
+                f"{len(scenario.traffic.samples)} judged samples wait for that. Promote a first "
+                "release; only replies that were sampled from a release can train.",
             )
         )
     if scenario.traffic.suspended:
+        held = waiting_samples(scenario)[1]
         found.append(
             Reason(
                 code="judge-suspended",

@@ -36,6 +36,7 @@ MOST_GROUPS = 120
 MOST_STEPS = 200
 MOST_BATCHES = 50
 MOST_GATES = 60
+MOST_RELEASES = 60
 _MOST_MARKS = 40
 _LOSSES = ("loss", "policy", "distillation", "penalty")
 _DISTANCES = ("kl_base", "kl_origin", "entropy")
@@ -105,6 +106,7 @@ class LearningPage:
 
     groups: tuple[Group, ...]
     releases: tuple[ReleaseScores, ...]
+    release_count: int
     steps: tuple[StepPoint, ...]
     step_count: int
     batches: tuple[TrainedBatch, ...]
@@ -142,6 +144,7 @@ def learning_page(
     step_count, positions = learning.steps(name, at, MOST_STEPS)
     steps = tuple(_steps(step_events, step_count, len(positions)))
     promotions = _promotions(scenario, at)
+    releases = _releases(scenario, learning, at)
     decided = [
         gate
         for gate in scenario.gates.values()
@@ -150,7 +153,8 @@ def learning_page(
     gates = tuple(_gate(gate) for gate in decided[-MOST_GATES:])
     return LearningPage(
         groups=groups,
-        releases=tuple(_releases(scenario, learning, at)),
+        releases=tuple(releases[-MOST_RELEASES:]),
+        release_count=len(releases),
         steps=steps,
         step_count=step_count,
         batches=tuple(_batches(trained_events)),
@@ -179,7 +183,7 @@ def _groups(found: Iterable[tuple[int, int, Scores]]) -> Iterable[Group]:
         )
 
 
-def _releases(scenario: Scenario, learning: Learning, at: int) -> Iterable[ReleaseScores]:
+def _releases(scenario: Scenario, learning: Learning, at: int) -> list[ReleaseScores]:
     """In the order in which they were promoted first; those that never were, last."""
     found = []
     for release_id, scores in learning.releases(scenario.name, at).items():
