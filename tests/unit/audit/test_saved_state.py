@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from reef_release.audit import verify
 from reef_release.audit.resumed_tree import ResumedTree, frontier
 from reef_release.audit.verify import verify_on
+from reef_release.cli import app
 from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.merkle import MerkleTree, leaf_hash
 from reef_release.errors import BadRequest
@@ -118,3 +120,21 @@ def test_an_altered_or_foreign_state_is_refused(parts: Parts, story: Story) -> N
     versions = resealed(state, versions={})
     report, _ = verify_on(last, anchor, versions)
     assert "version" in {problem.code for problem in report.problems}
+
+
+def test_the_command_keeps_the_state_and_leaves_it_alone_when_there_are_problems(
+    parts: Parts, tmp_path: Path
+) -> None:
+    root, state = tmp_path / "root.json", tmp_path / "verified.json"
+    root.write_text(parts.world.anchor, "utf-8")
+
+    def run(folder: Path, *more: str) -> int:
+        arguments = ["audit", "verify", str(folder), "--root", str(root), "--state", str(state)]
+        return CliRunner().invoke(app, [*arguments, *more]).exit_code
+
+    assert [run(folder) for folder in parts.folders] == [0, 0, 0]
+    kept = state.read_text("utf-8")
+    assert kept == chain(parts, 3)
+    assert run(parts.folders[1]) == 1
+    assert run(parts.folders[2], "--since", str(parts.folders[1])) != 0
+    assert state.read_text("utf-8") == kept
