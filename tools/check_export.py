@@ -1,7 +1,7 @@
 """A second checker of exports: `check_export.py EXPORT --root root.json`; exit status 0 is good.
 
 By docs/reference/export-format.md. What broke a rule has no effect and is told by the line of this
-file; broken form ends the replay. Of traffic, training, watch, claims, nodes only the place is read.
+file; broken form ends the replay. Of traffic, training, watch, claims, nodes only the place counts.
 Unchecked: streams' names; files, origin, admission, foundations; a policy's numbers, its `metric`
 (a problem); retired suites; odds, evidence; witnesses. Not PLAIN replies are counted: "unjudged".
 """
