@@ -1,9 +1,9 @@
 """A second checker of exports: `check_export.py EXPORT --root root.json`; exit status 0 is good.
 
-What broke a rule has no effect and is told by the line of this file; broken form ends the replay.
-Unchecked: traffic, training, watch, claims, nodes but for their place; streams; files, origin,
-admission, foundations; a policy's numbers; retired suites; odds, evidence; witnesses. The rule
-`metric` is a problem here. Verdicts on replies that are not PLAIN are counted as "unjudged".
+By docs/reference/export-format.md. What broke a rule has no effect and is told by the line of this
+file; broken form ends the replay. Of traffic, training, watch, claims, nodes only the place counts.
+Unchecked: streams' names; files, origin, admission, foundations; a policy's numbers, its `metric`
+(a problem); retired suites; odds, evidence; witnesses. Not PLAIN replies are counted: "unjudged".
 """
 
 from __future__ import annotations

@@ -27,10 +27,17 @@ class Structure:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._next_position = 0
-        self._versions: dict[tuple[str, str], int] = {}
+        self.versions: dict[tuple[str, str], int] = {}
         self._ids = _Ids()
         self.first_recorded_at: str | None = None
         self.last_recorded_at: str | None = None
+
+    def go_on(
+        self, size: int, versions: dict[tuple[str, str], int], first: str | None, last: str | None
+    ) -> None:
+        """Begin at position *size*; all that came before had these versions and times."""
+        self._next_position, self.versions = size, dict(versions)
+        self.first_recorded_at, self.last_recorded_at = first, last
 
     def check(self, line: Line) -> Event | None:
         """The event in *line*, None if it cannot be read; faults become problems."""
@@ -73,11 +80,11 @@ class Structure:
 
     def _check_version(self, line: Line, envelope: Envelope) -> None:
         key = (envelope.scenario, envelope.stream)
-        before = self._versions.get(key, 0)
+        before = self.versions.get(key, 0)
         if envelope.version != before + 1:
             message = f"version {envelope.version} of {envelope.stream!r} follows version {before}"
             self._add(line, "version", message)
-        self._versions[key] = envelope.version
+        self.versions[key] = envelope.version
 
     def _check_time(self, line: Line, envelope: Envelope) -> None:
         time = envelope.recorded_at

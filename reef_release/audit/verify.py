@@ -16,9 +16,10 @@ from msgspec import UNSET
 from reef_release.audit.folder import ExportFolder
 from reef_release.audit.layout import CHECKPOINT, Manifest, root_name
 from reef_release.audit.report import Head, Problems, VerifyReport
+from reef_release.audit.saved_state import restore, save
 from reef_release.audit.walk import Walk
 
-__all__ = ["audited", "verify", "verify_fields"]
+__all__ = ["audited", "verify", "verify_fields", "verify_on"]
 
 
 def verify(
@@ -39,6 +40,34 @@ def verify(
     """
     walk, head, files = audited(folder, anchor, earlier, since, fold=False)
     return VerifyReport(**verify_fields(walk, head, files, kept))
+
+
+def verify_on(
+    folder: Path, anchor: str, saved: str | None, *, kept: Sequence[Path] = ()
+) -> tuple[VerifyReport, str | None]:
+    """Verify *folder* from the state *saved* on, and give the state that the next one needs.
+
+    Without *saved* the export must be whole, and is read as a whole; else it must be one that was
+    made with `since` the export that left the state, and only it is read. The new state is None
+    when there are problems. Raises `NotFound`, and `BadRequest` for a state that is altered, of
+    another anchor, or does not fit itself.
+    """
+    export, problems = ExportFolder(folder), Problems()
+    manifest, note = export.manifest(problems), export.checkpoint(problems)
+    walk = Walk(export, manifest, anchor, problems, fold=False)
+    state = None if saved is None else restore(walk, saved, anchor)
+    walk.run()
+    head = walk.check_head(note, manifest)
+    said = UNSET if manifest is None else manifest.since
+    found = None if said is UNSET else (said.origin, said.size, said.root)
+    if found != (None if state is None else (state.origin, state.size, state.root)):
+        message = "It does not go on from where the state ends: give the export that does."
+        walk.problems.add("manifest.json", "since", message)
+    _check_roots(walk, manifest)
+    files = export.check_files(manifest, problems)
+    report = VerifyReport(**verify_fields(walk, head, files, kept))
+    good = report.good and head is not None and note is not None
+    return report, save(walk, anchor, note) if good and note is not None else None
 
 
 def audited(

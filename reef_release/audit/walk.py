@@ -7,7 +7,7 @@ an event that breaks the log's form the fold stops where it is, and the pass goe
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from reef_release.audit.erasures import Erasures
 from reef_release.audit.folder import ExportFolder, Line
@@ -19,9 +19,9 @@ from reef_release.domain import events as ev
 from reef_release.domain.effects import EFFECTS
 from reef_release.domain.events import Envelope, Event, EventData
 from reef_release.domain.fold import Fold
-from reef_release.domain.merkle import leaf_hash
+from reef_release.domain.merkle import MerkleTree, leaf_hash
 from reef_release.domain.state import State
-from reef_release.errors import InvalidEvent, ReefError
+from reef_release.errors import BadRequest, InvalidEvent, ReefError
 from reef_release.projections.replay import ReplayChecks
 
 __all__ = ["Walk"]
@@ -55,6 +55,8 @@ class Walk:
         self._violations = 0
         self._references = References(weights=manifest is not None and manifest.weights)
         self._absent: set[str] = set()
+        self.known: set[str] = set()
+        self.trust: list[str] = []
 
     @property
     def state(self) -> State:
@@ -66,9 +68,27 @@ class Walk:
         """The digests of erasures that the rules allow; None when not all events were folded."""
         return self.state.erased.keys() if self._folding else None
 
+    def resume(self, tree: MerkleTree, trust: Sequence[str], known: Sequence[str]) -> None:
+        """Go on behind the first events, of which *tree* is known, without reading them.
+
+        *trust* are their root and key events and the last published checkpoint (stored bytes),
+        which are checked again from the anchor on; *known* are digests of blobs that were there.
+        Raises `InvalidEvent`, and `BadRequest` when one of them does not stand.
+        """
+        self.count, self.state.tree = tree.size, tree
+        for text in trust:
+            envelope = ev.decode_envelope(text.encode("utf-8"))
+            data = ev.decode_data(envelope.type, envelope.schema_version, bytes(envelope.data))
+            reasons = self._fold.reasons(envelope.scenario, envelope.stream, data)
+            if reasons or not isinstance(data, _TRUST):
+                raise BadRequest(f"Its {data.TYPE} does not stand: {reasons}.")
+            EFFECTS[type(data)](self.state, self.checks, envelope, data)
+        self.trust, self.known = list(trust), set(known)
+        self.erasures.kept |= self.known
+
     def run(self) -> None:
-        """Read everything once."""
-        for line in self.folder.lines(self.problems):
+        """Read everything once, or all that came after `resume`."""
+        for line in self.folder.lines(self.problems, self.count):
             event = self.structure.check(line)
             if self._folding and (event is None or not self._apply(line)):
                 self._stop(line)
@@ -110,6 +130,7 @@ class Walk:
                 self.problems.add(line.where, reason.code, message, line.number)
             if not reasons:
                 EFFECTS[type(data)](self.state, self.checks, envelope, data)
+                self.trust.append(line.body.decode("utf-8"))
             return
         try:
             fault = self._signed_otherwise(data)
@@ -150,7 +171,11 @@ class Walk:
         for reference in self._references.of(event.envelope.scenario, event.data):
             digest = reference.digest
             self.erasures.kept.add(digest)
-            if digest not in self._absent and not self.folder.blobs.exists_sync(digest):
+            if digest in self.known:
+                continue
+            if self.folder.blobs.exists_sync(digest):
+                self.known.add(digest)
+            elif digest not in self._absent:
                 self._absent.add(digest)
                 message = f"The blob is missing: {reference.what} of this {event.data.TYPE}."
                 self.problems.add(f"blobs/{digest}", "blob-missing", message, line.number)

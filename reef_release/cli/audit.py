@@ -15,7 +15,7 @@ from reef_release.audit.http_source import ClientSource
 from reef_release.audit.page import report_page
 from reef_release.audit.replay import replay
 from reef_release.audit.report import ErasuresReport, Problem, ReplayReport, VerifyReport
-from reef_release.audit.verify import verify
+from reef_release.audit.verify import verify, verify_on
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import complain, console, emit, print_table
 from reef_release.cli.scorer import scoring_program
@@ -78,19 +78,30 @@ def verify_command(
     earlier: _Earlier = None,
     kept: _Kept = None,
     since: _Since = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state",
+            help="Go on from what an earlier verification left here; write what it leaves.",
+        ),
+    ] = None,
     page: _Page = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
-    start = time.perf_counter()
-    report = verify(
-        folder,
-        read_anchor(root, home),
-        earlier=_texts(earlier),
-        since=since or (),
-        kept=kept or (),
-    )
+    start, anchor = time.perf_counter(), read_anchor(root, home)
+    if state is None:
+        report = verify(folder, anchor, earlier=_texts(earlier), since=since or (), kept=kept or ())
+    elif earlier or since:
+        raise SettingsError(
+            "--state takes the place of --since and --earlier.",
+            next_step="Give --state alone: it holds the checkpoint that it goes on from.",
+        )
+    else:
+        saved = _texts([state])[0] if state.exists() else None
+        report, left = verify_on(folder, anchor, saved, kept=kept or ())
+        _keep(state, left)
     _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
@@ -221,6 +232,18 @@ def _write_page(path: Path | None, report: VerifyReport, start: float) -> None:
         path.write_text(report_page(report, time.perf_counter() - start), "utf-8")
     except OSError as error:
         raise SettingsError(f"The report cannot be written: {error}.") from error
+
+
+def _keep(path: Path, state: str | None) -> None:
+    """Replace the saved state as a whole; one that would not be good leaves the old one."""
+    if state is None:
+        return
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        draft.write_text(state, "utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise SettingsError(f"The state cannot be written: {error}.") from error
 
 
 def _texts(paths: list[Path] | None) -> list[str]:

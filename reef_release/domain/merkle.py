@@ -68,7 +68,7 @@ class MerkleTree:
         self._levels[0] += leaf
         level = 0
         while index & 1:
-            parent = node_hash(self._node(level, index - 1), self._node(level, index))
+            parent = node_hash(self.subtree(level, index - 1), self.subtree(level, index))
             index >>= 1
             level += 1
             if level == len(self._levels):
@@ -162,7 +162,8 @@ class MerkleTree:
             )
         return size
 
-    def _node(self, level: int, index: int) -> bytes:
+    def subtree(self, level: int, index: int) -> bytes:
+        """The hash of the complete subtree number *index* of 2^*level* leaves."""
         return bytes(self._levels[level][index * HASH_BYTES : (index + 1) * HASH_BYTES])
 
     def _subtree(self, start: int, end: int) -> bytes:
@@ -171,7 +172,7 @@ class MerkleTree:
         # From the right: the set bits of the length are the complete subtrees it consists of.
         for level in range((end - start).bit_length()):
             if (end - start) >> level & 1:
-                node = self._node(level, (end >> level) - 1)
+                node = self.subtree(level, (end >> level) - 1)
                 result = node_hash(node, result) if result else node
         return result
 

@@ -417,6 +417,22 @@ def a_reply_missing(export: Tampered, story: Story) -> int:
 
 
 @tampering
+def a_canary_missing(export: Tampered, story: Story) -> int:
+    return without_blob(export, export.position_of("gate.passed"), "canary")
+
+
+@tampering
+def a_schema_missing(export: Tampered, story: Story) -> int:
+    return without_blob(export, export.position_of("scenario.created"), "schema")
+
+
+def without_blob(export: Tampered, position: int, name: str) -> int:
+    export.blob(export.events()[position]["data"][name]).unlink()
+    export.list_blobs()
+    return position
+
+
+@tampering
 def another_policy(export: Tampered, story: Story) -> int:
     position = export.position_of("scenario.created")
     digest, envelope = story.world.signed_policy(
