@@ -1,7 +1,8 @@
 """A log as a service writes it in its life: `python bench/mix.py EVENTS OUT` exports one.
 
 Nine events of ten are traffic and judging: sessions of four calls, each recorded, bound to the
-one before and judged, some reported. The tenth is what the rule reads: candidates admitted and
+one before and judged; of what was judged a batch, claimed and trained in four steps, per release.
+The tenth is what the rule reads: candidates admitted and
 covered by a checkpoint, gates of eight trials a side with raw replies, decisions, signed weights,
 promotions, reports of nodes, now and then a failed gate, a rollback or a hold. Everything is real
 (keys, signatures, verdicts, draws, tree) and nothing breaks a rule, so a replay finds it good.
@@ -39,6 +40,8 @@ __all__ = ["Mix", "load", "write"]
 
 _SESSIONS_PER_RELEASE = 22
 _CALLS_PER_SESSION = 4
+_SAMPLES_PER_BATCH = 16
+_STEPS_PER_BATCH = 4
 _BATCH = 20_000
 _GUARDS = {
     "events": ("events_never_change", "events_only_by_append"),
@@ -90,8 +93,10 @@ class Mix(World):
         releases: list[str] = []
         while len(self.bodies) < count:
             self._release(releases)
+            turns: list[str] = []
             for _ in range(_SESSIONS_PER_RELEASE):
-                self._session()
+                turns += self._session()
+            self._training(turns[:_SAMPLES_PER_BATCH])
             self.checkpoint()
 
     def _release(self, releases: list[str]) -> None:
@@ -118,7 +123,9 @@ class Mix(World):
                 )
             )
 
-    def _session(self) -> None:
+    def _session(self) -> list[str]:
+        """The turns that were judged good or bad, of which a batch can be made."""
+        turns: list[str] = []
         before, first = None, self.new_id()
         for number in range(_CALLS_PER_SESSION):
             call = first if number == 0 else self.new_id()
@@ -141,11 +148,39 @@ class Mix(World):
                 )
             self._plain("session", call, 2, data)
             if before is not None:
-                verdict = judged(
-                    before, votes=self._hint, target=before, about=number, score=number % 3 - 1
-                )
+                score = number % 3 - 1
+                verdict = judged(before, votes=self._hint, target=before, about=number, score=score)
                 self._plain("turn", before, 1, verdict)
+                turns += [before] * (score != 0)
             before = call
+        return turns
+
+    def _training(self, turns: list[str]) -> None:
+        """One batch of *turns*, claimed and trained in a line of its own."""
+        serving = self.serving or ""
+        batch, lease, line = self.new_id(), self.new_id(), self.new_id()
+        place = {"batch_id": batch, "lease_id": lease, "line": line}
+        samples = [ev.BatchSample(turn_id=each, target=each, release_id=serving) for each in turns]
+        events: list[EventData] = [
+            ev.BatchFormed(batch_id=batch, channel=CHANNEL, release_id=serving, samples=samples),
+            ev.BatchClaimed(batch_id=batch, lease_id=lease, worker="trainer", lease_s=600),
+            ev.TrainingStarted(**place, parent=serving, settings={"beta": "0.1"}, seed=7),
+        ]
+        for step in range(1, _STEPS_PER_BATCH + 1):
+            metrics = {"loss": "0.5", "kl": "0.001"}
+            events.append(ev.TrainingStep(**place, step=step, epoch=1, metrics=metrics))
+        events.append(
+            ev.TrainingCompleted(
+                **place,
+                weights_id=hashlib.sha256(line.encode()).hexdigest(),
+                steps=_STEPS_PER_BATCH,
+                metrics={"kl_base": "0.001"},
+                skipped=[],
+                screening=None,
+            )
+        )
+        for version, data in enumerate(events, start=1):
+            self._plain("batch", batch, version, data)
 
     def _recorded(self, call: str) -> ev.InteractionRecorded:
         return recorded(
@@ -159,8 +194,8 @@ class Mix(World):
         body = (
             f'{{"actor":"harness","causation_id":null,"correlation_id":null,"data":'
             f'{ev.encode_data(data).decode()},"event_id":"{self.new_id()}","position":{position},'
-            f'"recorded_at":"{self.time()}","scenario":"{self.scenario_name}","schema_version":1,'
-            f'"stream":"{kind}/{subject}","type":"{data.TYPE}","version":{version}}}'
+            f'"recorded_at":"{self.time()}","scenario":"{self.scenario_name}","schema_version":'
+            f'{data.SCHEMA_VERSION},"stream":"{kind}/{subject}","type":"{data.TYPE}","version":{version}}}'
         ).encode()
         state.tree.append(leaf_hash(body))
         state.position, state.recorded_at = position, self.time()

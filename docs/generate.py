@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
@@ -19,7 +18,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import typer
+from api_page import api_page
 from pydantic_core import PydanticUndefined
+from words import NOTICE, anchor, hints_of, prose, structs_in
 
 from reef_release.cli import app
 from reef_release.domain.correlation import REASONS
@@ -38,9 +39,6 @@ __all__ = ["PAGES", "main"]
 _REFERENCE = Path(__file__).parent / "reference"
 _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", msgspec.Raw: "object"}
 _VALUES: dict[Any, str] = {int: "integer", float: "number", Path: "path"}
-_NOTICE = (
-    "<!-- Written by docs/generate.py from the code; change the docstrings there instead. -->\n"
-)
 
 
 def events_page() -> str:
@@ -48,7 +46,7 @@ def events_page() -> str:
     lines = [
         "# Events",
         "",
-        _NOTICE,
+        NOTICE,
         "The stored bytes of an event are the RFC 8785 JSON of its envelope, with the type's own",
         "fields under `data`. The envelope's fields are explained in the",
         "[glossary](../glossary.md#the-event-envelope). All of them are always present; there are",
@@ -60,15 +58,15 @@ def events_page() -> str:
         "| --- | --- | --- |",
     ]
     for name, kind in EVENT_TYPES.items():
-        summary = _prose(kind).partition("\n\n")[0].replace("\n", " ")
-        lines.append(f"| [`{name}`](#{_anchor(name)}) | `{_stream(kind)}` | {summary} |")
+        summary = prose(kind).partition("\n\n")[0].replace("\n", " ")
+        lines.append(f"| [`{name}`](#{anchor(name)}) | `{_stream(kind)}` | {summary} |")
     lines += ["", "## Envelope", "", *_fields(Envelope)]
     for name, kind in EVENT_TYPES.items():
-        lines += ["", f"## {name}", "", _prose(kind), ""]
+        lines += ["", f"## {name}", "", prose(kind), ""]
         lines += [f"Stream `{_stream(kind)}`, schema version {kind.SCHEMA_VERSION}.", ""]
         lines += _fields(kind)
     for part in _parts():
-        lines += ["", f"## {part.__name__}", "", _prose(part), "", *_fields(part)]
+        lines += ["", f"## {part.__name__}", "", prose(part), "", *_fields(part)]
     return "\n".join(lines) + "\n"
 
 
@@ -77,7 +75,7 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        _NOTICE,
+        NOTICE,
         "An environment variable wins over the TOML file (`REEF_CONFIG`, or `reef.toml` in the",
         "data directory), and that wins over the default. `DATABASE_URL` is read as well as",
         "`REEF_DATABASE_URL`. `reef-release status --settings` shows what a service started from",
@@ -102,7 +100,7 @@ def verifiers_page() -> str:
     lines = [
         "# Verifiers",
         "",
-        _NOTICE,
+        NOTICE,
         "A verifier is a pure function of a reply and the task's right answer. A policy names it",
         "with its version; shipped versions never change and are never removed, so that an old",
         "verdict can be recomputed for ever. At least one verifier of each part of a",
@@ -113,7 +111,7 @@ def verifiers_page() -> str:
     ]
     for spec, verifier in VERIFIERS.items():
         objective = "yes" if verifier.objective else "no"
-        lines.append(f"| [`{spec}`](#{_anchor(spec)}) | {objective} | {verifier.summary} |")
+        lines.append(f"| [`{spec}`](#{anchor(spec)}) | {objective} | {verifier.summary} |")
     for spec, verifier in VERIFIERS.items():
         module = importlib.import_module(verifier.check.__module__)
         prose = inspect.cleandoc(module.__doc__ or "").removeprefix(f"{spec}: ")
@@ -126,7 +124,7 @@ def commands_page() -> str:
     lines = [
         "# Commands",
         "",
-        _NOTICE,
+        NOTICE,
         "The `--help` of every verb says the same. The exit status is 0 when it is done, 1 when",
         "the answer is no, and 2 for an error, which says what to do next.",
     ]
@@ -154,12 +152,12 @@ def signal_page() -> str:
     lines = [
         "# Traffic and its signal",
         "",
-        _NOTICE,
+        NOTICE,
         "How to send traffic is told in [agents](../agents.md).",
         "",
         "## An interaction",
         "",
-        _prose(InteractionRequest),
+        prose(InteractionRequest),
         "",
         "| field | value | meaning |",
         "| --- | --- | --- |",
@@ -181,7 +179,7 @@ def drill_page() -> str:
     lines = [
         "# The drill",
         "",
-        _NOTICE,
+        NOTICE,
         f"`reef-release drill` tries {len(attacks)} attacks of {len(rows)} kinds on a running",
         "service, with real weights, over real HTTP, on a real database, with a real gate worker,",
         "signer and node. Without `--home` it starts a stack of its own in a temporary directory,",
@@ -245,6 +243,7 @@ def _stop(stop: Stop) -> str:
 
 PAGES: Mapping[Path, Callable[[], str]] = {
     _REFERENCE.parent / "drill.md": drill_page,
+    _REFERENCE / "api.md": api_page,
     _REFERENCE / "commands.md": commands_page,
     _REFERENCE / "events.md": events_page,
     _REFERENCE / "settings.md": settings_page,
@@ -288,14 +287,6 @@ def _parameter(parameter: Any) -> str:
     return f"| {name} | {value} | {meaning.strip()} |"
 
 
-def _prose(kind: type) -> str:
-    return inspect.cleandoc(kind.__doc__ or "")
-
-
-def _anchor(heading: str) -> str:
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
 def _stream(kind: type[EventData]) -> str:
     """The stream with `<field>` where a field's value goes."""
     names = [field.name for field in msgspec.structs.fields(kind)]
@@ -304,21 +295,9 @@ def _stream(kind: type[EventData]) -> str:
 
 def _parts() -> list[type[msgspec.Struct]]:
     """Structs that stand inside event data, by name."""
-    found: dict[str, type[msgspec.Struct]] = {}
-    waiting: list[Any] = [hint for kind in EVENT_TYPES.values() for hint in _hints(kind)]
-    while waiting:
-        hint = waiting.pop()
-        waiting += get_args(hint)
-        struct = isinstance(hint, type) and issubclass(hint, msgspec.Struct)
-        if struct and hint.__name__ not in found:
-            found[hint.__name__] = hint
-            waiting += _hints(hint)
-    return [found[name] for name in sorted(found)]
-
-
-def _hints(kind: type[msgspec.Struct]) -> list[Any]:
-    hints = get_type_hints(kind)
-    return [hints[field.name] for field in msgspec.structs.fields(kind)]
+    return list(
+        structs_in(hint for kind in EVENT_TYPES.values() for hint in hints_of(kind)).values()
+    )
 
 
 def _fields(kind: type[msgspec.Struct]) -> list[str]:
@@ -345,7 +324,7 @@ def _words(hint: Any) -> str:
         return "object" if args[1] is Any else f"object of {_words(args[1])} by name"
     if hint in _WORDS:
         return _WORDS[hint]
-    return f"[{hint.__name__}](#{_anchor(hint.__name__)})"
+    return f"[{hint.__name__}](#{anchor(hint.__name__)})"
 
 
 def main() -> int:

@@ -385,8 +385,29 @@ class DecisionView(_View, frozen=True, kw_only=True):
     outcome: str
 
 
+class OwnWatch(_Request, frozen=True, kw_only=True):
+    """The digest of the trials that a worker ran itself in the watch of a pointer event.
+
+    `posting`: it posted one more and had no answer.
+    """
+
+    pointer_position: int
+    digest: str
+    posting: bool
+
+
+class WatchClaimRequest(_Request, frozen=True, kw_only=True):
+    """A worker asks for a trial under its own name; `own` is what it did in these watches."""
+
+    worker: str
+    own: list[OwnWatch] = []
+
+
 class WatchTrialRequest(_Request, frozen=True, kw_only=True):
-    """One trial: a reply, or the error ("crashed", "timed-out") that prevented it."""
+    """One trial: a reply, or the error ("crashed", "timed-out") that prevented it.
+
+    `anew`: it begins a watch anew whose worker was lost.
+    """
 
     channel: str
     pointer_position: int
@@ -394,6 +415,7 @@ class WatchTrialRequest(_Request, frozen=True, kw_only=True):
     attempt: int
     reply: TrialReply | None = None
     error: str | None = None
+    anew: bool = False
 
 
 class FindingRequest(_Request, frozen=True, kw_only=True):
@@ -407,7 +429,8 @@ class FindingRequest(_Request, frozen=True, kw_only=True):
 class WatchAssignment(_View, frozen=True, kw_only=True):
     """A trial of what is served; `number` is None when a fall is to be signed instead.
 
-    `progress` is what the trials in the log amount to.
+    `progress` is what the trials in the log amount to. With `anew` the worker that ran those before
+    was lost: it is that of no trial, and the next one begins a run of this worker's own.
     """
 
     scenario: str
@@ -421,6 +444,7 @@ class WatchAssignment(_View, frozen=True, kw_only=True):
     policy_digest: str
     seed: str
     progress: WatchProgress
+    anew: bool = False
     number: int | None
     attempt: int
     task_id: str

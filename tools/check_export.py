@@ -1,24 +1,19 @@
 """A second checker of exports: `check_export.py EXPORT --root root.json`; exit status 0 is good.
 
-Written from docs/reference/export-format.md, with Python and `cryptography` alone: form, tree,
-checkpoints, roots, keys, signatures, draws, gates, decisions, and the rule of the pointer. What
-broke a rule has no effect and is told by the line of this file; broken form ends the replay. Not
-checked: what the rule does not read (traffic, training, watch, claims, nodes) but for its place;
-streams' names; files, origin, admission, foundations of candidates; numbers of a policy; retired
-suites; odds and evidence of a decision; witnesses. Rules but `all_of`, `any_of`, `improves` and
-`consecutive_passes` are problems here. Only `answer@1` is rewritten, for plain replies; other
-verdicts are taken as they are and counted as "unjudged".
+What broke a rule has no effect and is told by the line of this file; broken form ends the replay.
+Unchecked: traffic, training, watch, claims, nodes but for their place; streams; files, origin,
+admission, foundations; a policy's numbers; retired suites; odds, evidence; witnesses. The rule
+`metric` is a problem here. Verdicts on replies that are not PLAIN are counted as "unjudged".
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import inspect
 import json
 import re
+import sys
 from base64 import b64decode
-from collections import defaultdict
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -32,10 +27,13 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 FORM = r"(?a)[T:\d-]{19}\.\d{6}Z [\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}"
 DSSE, IN_TOTO = "dsseEnvelope", "application/vnd.in-toto+json"
 SPKI = serialization.PublicFormat.SubjectPublicKeyInfo
-# A plain reply: clauses of words around an equation, no word of doubt, at the end the claim.
-CLAUSE = r"(?:[1-5]\. |- )?[A-Za-z' ]*(?:\d+ [-+*/] \d+ = \d+[a-z ]*)?[.,]?"
-CLAIM = r"(?:So )?(?:[Tt]he answer is|(?:\*\*)?Final answer:(?:\*\*)?|A:) (\d{1,9})\.?"
-DOUBT = r"(?i)\b(or|if|no|not|may\w*|might|perhaps|possibly|sure|idea|\w*guess\w*|\w*grade\w*)\b"
+# A plain reply: clauses of common words and one equation each, and at the end the claim.
+N, MARK = r"(?:0|[1-9]\d{0,8})", r"(?m:^(?:\d\. |- |\*\*Step \d:\*\* ))?"
+WORDS = "(?:(?i:first|then|after|next|now|we|i|so|that|and|start|with|have|get|know) )*"
+OTHER = "(?:as|equ|ex|gi|gro|gue|hal|has|is|it|less|ma|min|no|one|per|pl|sco|this|tim|un|was|yes)"
+UNIT = rf"(?: (?!{OTHER}|\w*(?:ths|zen|dred|ten|sand|lion|arter|ird|pair|akh|ore))[a-z]{{2,}}s)?"
+SAYS = r"(?:[Ss]o )?[Tt]he answer is|[Ss]o it is|(?m:^)(?:(?:\*\*)?Final answer:(?:\*\*)?|A:)"
+PLAIN = rf"(?a)(?:{MARK}{WORDS}{N} [-+*/] {N} = {N}{UNIT}(?:[.,] |\.?\n))*(?:{SAYS}) ({N}){UNIT}\.?"
 encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -48,21 +46,13 @@ def sha(*data: bytes) -> bytes:
     return hashlib.sha256(b"".join(data)).digest()
 
 
-def canonical(data: bytes) -> Any:
-    value = json.loads(data, parse_float=int, parse_constant=int)
-    need(encode(value).encode() == data)
-    return value
-
-
 class Replay:
     def __init__(self, folder: Path, anchor: str, root: Any = None) -> None:
         self.folder, self.anchor, self.root, self.unjudged = folder, anchor, root, 0
-        self.keys, self.scenarios = dict[str, Any](), defaultdict[str, Any](self.scenario)
-        self.checkpoints, self.moves, self.leaves = list[Any](), list[Any](), list[bytes]()
-        self.subtrees = dict[Any, bytes]()
+        self.keys, self.scenarios, self.subtrees = (dict[Any, Any]() for _ in range(3))
+        self.checkpoints, self.moves, self.leaves = (list[Any]() for _ in range(3))
 
     def signers(self, keys: list[Any], signatures: list[bytes], data: bytes) -> set[Any]:
-        """The ids of those of *keys* that made one of *signatures* over *data*."""
         found = set()
         for key, made in [(key, made) for key in keys for made in signatures]:
             how = (ec.ECDSA(hashes.SHA256()),) if key.role == "release" else ()
@@ -80,22 +70,22 @@ class Replay:
         raws = {bytes.fromhex(each["keyval"]["public"]) for each in signed["keys"].values()}
         keys = [Record(role="root", id=raw, key=make(raw)) for raw in raws]
         least, version = signed["roles"]["root"]["threshold"], signed["version"]
-        root = Record(keys=keys, version=version, least=least, listed=[])
+        root = Record(keys=keys, version=version, least=least, listed={})
         for role, pems in signed["x-reef-roles"].items():
             for pem in pems:
                 key = serialization.load_pem_public_key(pem.encode())
                 ident = sha(key.public_bytes(serialization.Encoding.DER, SPKI)).hex()
-                root.listed.append(Record(role=role, pem=pem, key=key, id=ident, revoked=False))
+                root.listed[ident, role, pem] = Record(role=role, key=key, id=ident, revoked=False)
         need(trusted is None or trusted.version + 1 == root.version)
         made = [bytes.fromhex(each["sig"]) for each in document["signatures"]]
         for each in (root, trusted or root):
             need(len(self.signers(each.keys, made, data)) >= each.least > 0)
         return root
 
-    def draw(self, seed: bytes, tasks: list[Any], rule: Any) -> list[Any]:
-        """As many of *tasks* as *rule* may need, without replacement, by rejection sampling."""
-        left, picked = list(tasks), []
-        for index in range(max(map(int, re.findall(r'"max_trials":(\d+)', encode(rule))))):
+    def draw(self, seed: bytes, suite: list[Any], g: Any) -> list[Any]:
+        picked = [task for each in g.protected for task in suite if task["id"] == each]
+        left = [task for task in suite if task["id"] not in g.protected]
+        for index in range(max(map(int, re.findall(r'"max_trials":(\d+)', encode(g.rule))))):
             digest = sha(seed, index.to_bytes(8, "big"))
             while (number := int.from_bytes(digest, "big")) >= 2**256 - 2**256 % len(left):
                 digest = sha(digest)
@@ -103,47 +93,62 @@ class Replay:
         return picked
 
     def step(self, rule: Any, level: Any, state: Any, slot: Any) -> Any:
-        """The state of *rule* after a slot (candidate, incumbent passed); its outcome is first."""
-        kind, most, end = rule["kind"], rule.get("max_trials", 0), ""
-        if state and state[0]:
+        """The state of *rule* after a slot: passes of both sides, protected task or None."""
+        parts, most, end = rule.get("rules"), rule.get("max_trials", 0), ""
+        if state and (state[0] or not (parts or slot[2] in rule.get("tasks", [None]))):
             return state
-        if kind in ("all_of", "any_of"):
-            before = state[1] if state else [None] * len(rule["rules"])
-            pairs = zip(rule["rules"], before, strict=True)
+        if parts:
+            pairs = zip(parts, state[1] if state else [None] * len(parts), strict=True)
             after = [self.step(part, level, own, slot) for part, own in pairs]
-            order = ["failed", "inconclusive", "", "passed"][:: 1 if kind == "all_of" else -1]
+            order = ["failed", "inconclusive", "", "passed"]
+            order = order if rule["kind"] == "all_of" else order[::-1]
             return min((each[0] for each in after), key=order.index), after
-        _, trials, good, bad, lead = state or ("", 0, 0, 0, 0)
-        candidate, incumbent = slot or (False, False)
-        trials += bool(slot)
-        if kind == "improves":
-            score, level = candidate - incumbent, Fraction(rule["alpha"] or level)
-            good, bad, lead = good + (score > 0 <= lead), bad + (score < 0 <= lead), lead + score
-            odds = [(Fraction(16 + b, 16), Fraction(16 - b, 16)) for b in range(1, 16, 2)]
-            stakes = [[win**n * loss**bad for win, loss in odds] for n in range(most + 1)]
-            needed = next((n for n in range(most + 1) if level * sum(stakes[n]) >= 8), most + 1)
-            end = "inconclusive" * (trials + max(0, -lead) + needed - good > most)
-            end = "failed" if lead <= -rule["max_deficit"] else "passed" if good >= needed else end
-        elif slot or kind != "consecutive_passes":
-            need(kind == "consecutive_passes")
-            good, bad = (good + 1, bad) if candidate else (0, bad + 1)
+        _, trials, good, bad, tied, lead = state or ("", 0, 0, 0, 0, 0)
+        (own, other, _), trials = slot or (False, False, None), trials + bool(slot)
+        if rule["kind"] in ("improves", "non_regression") or rule.get("alpha"):
+            bar, tie = (Fraction(rule.get(each, 0)) for each in ("bar", "margin"))
+            best, worst, level = 1 + tie - bar, -bar or tie - 1, Fraction(rule["alpha"] or level)
+            sign = own - (not own if bar else other) if slot else 0
+            if slot and lead >= 0:
+                good, bad, tied = good + (sign > 0), bad + (sign < 0), tied + (sign == 0)
+            lead += (tie, best, worst)[sign] if slot else 0
+            bets = [Fraction(bet, 16) / -worst for bet in range(1, 16, 2)]
+            kept = [(bet, (1 + bet * tie) ** tied * (1 + bet * worst) ** bad) for bet in bets]
+            stakes = [sum((1 + s * best) ** n * each for s, each in kept) for n in range(most + 1)]
+            needed = next((n for n in range(most + 1) if level * stakes[n] >= 8), most + 1)
+            end = "inconclusive" * (trials + max(0, -(lead // best)) + needed - good > most)
+            end = "passed" if good >= needed else end
+            end = "failed" if -lead >= rule.get("max_deficit", most + 1) else end
+        elif slot and rule["kind"] == "pass_rate":
+            good, least = good + own, Fraction(rule["bar"]) * most
+            end = "passed" if good >= least else "failed" * (good + most - trials < least)
+        elif slot and rule["kind"] == "protected":
+            end = "passed" * (trials == len(rule["tasks"])) if own or other is False else "failed"
+        elif slot:
+            good, bad = (good + 1, bad) if own else (0, bad + 1)
             end = "failed" if bad == rule["max_failures"] else "inconclusive" * (trials == most)
             end = "passed" if good == rule["k"] else end
-        return end, trials, good, bad, lead
+        return end, trials, good, bad, tied, lead
 
-    def judge(self, reply: str, answer: str) -> bool | None:
-        """The verdict of `answer@1` on a plain reply; None where this checker cannot say."""
-        *clauses, last = re.split(r"(?<=[.,]) |\n", reply)
-        plain = all(re.fullmatch(CLAUSE, each) for each in clauses) and not re.search(DOUBT, reply)
-        claim = re.fullmatch(CLAIM, last)
-        return int(claim[1]) == int(answer) if plain and claim and answer.isdecimal() else None
+    def judge(self, reply: str, task: Any) -> dict[str, bool]:
+        """Verdicts on a plain reply, of which all units stand in the question; else none."""
+        claim, answer = re.fullmatch(PLAIN, reply), task["answer"]
+        marked = bool(re.match(r"1\. |- ", reply)) or "**" in reply or "Final answer:" in reply
+        units = {*re.findall(r"\d ([a-z]+)", reply)} - {*re.findall("[a-z]+", task["question"])}
+        listed = re.search(r"(?m)^(\d\.|-) ", reply)
+        if units or not claim or not re.fullmatch(N, answer) or (listed and not marked):
+            return {}
+        steps = set()
+        for a, sign, b, result in re.findall(rf"({N}) ([-+*/]) ({N}) = ({N})", reply):
+            idle = str(int(sign in "*/")) in (b, a if sign in "+*" else "") or sign + b == "/0"
+            x, y = Fraction(a), Fraction(b)
+            right = {"+": x + y, "-": x - y, "*": x * y, "/": x / (y or 1)}[sign]
+            if right == int(result) and not idle:
+                steps.add((sign, *(sorted((a, b)) if sign in "+*" else (a, b))))
+        right, shown = claim[1] == answer, len(steps) > 1
+        return {"answer@1": right, "work_steps@1": shown, "style@1": not marked}
 
-    def scenario(self) -> Record:
-        s = Record(policies=[], held=False, drawn=0, spent=Fraction(0), undrawn=[], rewarded=[])
-        s.c, s.g, s.r, s.moves, s.schema = {}, {}, {}, {}, None
-        return s
-
-    def tree(self, start: int, end: int) -> bytes:
+    def tree(self, start: int, end: int) -> Any:
         if end - start < 2:
             return self.leaves[start] if end > start else sha(b"")
         if (start, end) not in self.subtrees:
@@ -169,13 +174,17 @@ class Replay:
         need(envelope["payloadType"] == kind)
         return payload, self.signer(role, [b64decode(each["sig"]) for each in made], data)
 
+    def canonical(self, data: bytes) -> Any:
+        value = json.loads(data, parse_float=int, parse_constant=int)
+        need(encode(value).encode() == data)
+        return value
+
     def blob(self, digest: str) -> bytes:
         data = (self.folder / "blobs" / digest).read_bytes()
         need(sha(data).hex() == digest)
         return data
 
     def stands(self, s: Any, release_id: str) -> bool:
-        """Whether no revocation is against a release: its own, or of a key behind it."""
         c, r = s.c.get(release_id), s.r.get(release_id)
         keys = [self.keys[each] for each in (r.key, r.g.key, r.g.p.key)] if r else []
         return not any(each.revoked for each in (c, r, *keys) if each)
@@ -195,44 +204,41 @@ class Replay:
         return share | {"share": str(own), "level": str(min(level, Fraction(1)))}
 
     def apply(self, e: Any, position: int) -> None:
-        d, s, kind = Record(**e.data), self.scenarios[e.scenario], e.type
+        new = Record(policies=[], undrawn=[], rewarded=[], c={}, g={}, r={}, moves={}, schema=None)
+        new.held, new.drawn, new.spent = False, 0, Fraction(0)
+        d, s, kind = Record(**e.data), self.scenarios.setdefault(e.scenario, new), e.type
         release_id = getattr(d, "candidate_id", getattr(d, "release_id", None))
         c, r, g = s.c.get(release_id), s.r.get(release_id), s.g.get(getattr(d, "gate_id", None))
         moves = s.moves.setdefault(getattr(d, "channel", None), [])
         passed = g and g.outcome == "passed" and g.c is c
         need((e.scenario == "_") == kind.startswith(("root.", "key.", "checkpoint.")))
+        s.held = kind == "scenario.held" or (s.held and kind != "scenario.resumed")
         if kind == "root.rotated":
             need(self.root or d.metadata == self.anchor)
             self.root = self.open_root(d.metadata, self.root)
-            listed = {(key.id, key.role) for key in self.root.listed}
             for key in self.keys.values():
-                key.revoked |= (key.id, key.role) not in listed
+                key.revoked |= (key.id, key.role) not in {each[:2] for each in self.root.listed}
         elif kind == "key.added":
-            said = (d.key_id, d.role, d.public_key)
-            found = [key for key in self.root.listed if (key.id, key.role, key.pem) == said]
-            need(found, d.key_id not in self.keys)
-            self.keys[d.key_id] = found[0]
-        elif kind == "key.revoked":
-            self.keys[d.key_id].revoked = True
+            need(d.key_id not in self.keys)
+            self.keys[d.key_id] = self.root.listed[d.key_id, d.role, d.public_key]
         elif kind == "checkpoint.published":
             last = self.checkpoints[-1] if self.checkpoints else (d.origin, 0)
             need(last[0] == d.origin, last[1] < d.size <= position)
-            need(self.tree(0, d.size).hex() == d.root)
-            need(self.note(d.note) == (d.origin, d.size, d.root))
+            said = d.origin, d.size, self.tree(0, d.size).hex()
+            need(self.note(d.note) == said == (d.origin, d.size, d.root))
             self.checkpoints.append((d.origin, d.size, d.root, position))
             for each in self.scenarios.values():
                 self.draws(each, d.size)
         elif kind in ("scenario.created", "policy.changed"):
             payload, key = self.dsse(d.policy, "application/vnd.reef-release.policy+json", "policy")
-            doc, digest = canonical(payload), sha(payload).hex()
+            doc, digest = self.canonical(payload), sha(payload).hex()
             need(digest == d.policy_digest, doc["name"] == e.scenario)
             need((kind == "policy.changed") == bool(s.policies))
             need(all("answer@1" in doc[each]["verifiers"] for each in ("standard", "bootstrap")))
             s.schema = getattr(d, "schema", s.schema)
+            need(self.blob(s.schema), self.blob(doc["suite"]))
             need(all(doc["version"] > each.doc["version"] for each in s.policies))
             s.policies.append(Record(doc=doc, digest=digest, key=key, position=position))
-        elif kind in ("scenario.held", "scenario.resumed"):
-            s.held = kind == "scenario.held"
         elif kind == "candidate.submitted":
             need(not c)
             s.c[d.candidate_id] = Record(d=d, status="", g=[], revoked=False)
@@ -240,8 +246,8 @@ class Replay:
             need(not c.status, getattr(d, "schema", s.schema) == s.schema)
             c.status, c.admitted = kind, position
             s.undrawn += [c] * (kind == "candidate.admitted")
-        elif kind in ("candidate.revoked", "release.revoked"):
-            (c if kind == "candidate.revoked" else s.r[d.release_id]).revoked = True
+        elif kind in ("key.revoked", "candidate.revoked", "release.revoked"):
+            {"c": c, "r": r, "k": self.keys.get(getattr(d, "key_id", ""))}[kind[0]].revoked = True
         elif kind == "gate.opened":
             self.open(d, position, s, c, moves)
         elif kind == "gate.trial":
@@ -286,34 +292,34 @@ class Replay:
         need(c.status == "candidate.admitted", d.gate_id not in s.g, c.d.channel == d.channel)
         need(self.stands(s, d.candidate_id), not self.keys[p.key].revoked, d.phase == phase)
         need(all(g.outcome for g in s.g.values() if g.d.channel == d.channel))
-        need(d.base == base, len(c.g) < doc["max_attempts"])
         r, moved = s.r.get(d.candidate_id), moves[-1][0] if moves else -1
         for old in c.g:
             late = old.outcome == "passed" and moved > old.position and not (r and r.promoted)
             need(late or old.outcome in ("errored", "stale"), old.d.policy_digest == p.digest)
-        need((d.policy_digest, d.suite) == (p.digest, doc["suite"]))
+        need((d.base, d.policy_digest, d.suite) == (base, p.digest, doc["suite"]))
         _, _, root, at = next(each for each in self.checkpoints if each[1] > c.admitted)
         seed = sha(bytes.fromhex(root + d.candidate_id + p.digest))
         need(d.checkpoint_position == at, d.seed == seed.hex())
-        need(not (budget and base) or c.drawn == [p.digest, base])
+        need(not (budget and base) or c.drawn == [p.digest, base], len(c.g) < doc["max_attempts"])
         share = c.share if base and budget else None
-        if base and c.g:
-            again = self.pay(s, budget, share["promotions"] if share else 0)
-            share = share and again
+        again = self.pay(s, budget, share["promotions"] if share else 0) if base and c.g else share
+        share = share and again
         suite = [json.loads(line) for line in self.blob(d.suite).splitlines() if line.strip()]
-        part, level = doc[phase], Fraction(share["level"]) if share else None
-        tasks = self.draw(seed, suite, part["rule"])
-        g = Record(d=d, position=position, c=c, p=p, **part, level=level, share=share, tasks=tasks)
+        level = Fraction(share["level"]) if share else None
+        g = Record(d=d, position=position, c=c, p=p, **doc[phase], level=level, share=share)
+        lists = map(json.loads, re.findall(r'"tasks":(\[.*?\])', encode(g.rule)))
+        g.protected = [*dict.fromkeys(each for tasks in lists for each in tasks)]
+        g.tasks = self.draw(seed, suite, g)
         g.trials, g.slot, g.attempt, g.verdicts, g.errors, g.key = [], 0, 0, [], 0, ""
         g.state, g.outcome, g.approved = self.step(g.rule, level, None, None), "", set()
-        g.due = g.state[0]
-        s.g[d.gate_id] = g
-        c.g.append(g)
+        s.g[d.gate_id], c.g = g, [*c.g, g]
 
     def trial(self, d: Any, g: Any) -> None:
         sides = ["candidate", "incumbent"][: 1 + (g.d.base is not None)]
         side, task, verdict = sides[len(g.verdicts)], g.tasks[g.slot], d.verdict
-        need(not g.outcome, not g.due, (d.slot, d.side, d.attempt) == (g.slot, side, g.attempt))
+        passed = verdict and verdict["passed"]
+        due = (g.slot, side, g.attempt)
+        need(not (g.outcome or g.state[0]), (d.slot, d.side, d.attempt) == due)
         need(d.task_id == task["id"], (verdict is None) != (d.error is None), d.body or d.error)
         if d.body:
             body = json.loads(self.blob(d.body)[32:])
@@ -323,30 +329,31 @@ class Replay:
             need(body | right == body, 0 < len(body["token_ids"]) == len(body["logprobs"]))
             need((body["finish_reason"] == "stop") == (verdict is not None))
         if verdict:
-            said, own = verdict["checks"], self.judge(body["reply"], task["answer"])
-            self.unjudged += own is None
-            need(own in (None, said["answer@1"]), [*said] == sorted(g.verifiers))
-            need(verdict["passed"] == all(said.values()))
-            g.verdicts.append(verdict["passed"])
-        summary = vars(d) | {"passed": verdict and verdict["passed"], "tokens": None}
+            said, own = verdict["checks"], self.judge(body["reply"], task)
+            self.unjudged += len(said.keys() - own.keys())
+            need([*said] == sorted(g.verifiers), passed == all(said.values()))
+            need(all(own.get(each, said[each]) == said[each] for each in said))
+            g.verdicts.append(passed)
+        summary = vars(d) | {"passed": passed, "tokens": None}
         hidden = ["gate_id", "verdict"] + ["error", "tokens"] * ("budget" not in g.p.doc)
         g.trials.append({key: value for key, value in summary.items() if key not in hidden})
         g.errors, g.attempt = g.errors + bool(d.error), g.attempt + 1 if d.error else 0
         if len(g.verdicts) == len(sides):
-            g.state = self.step(g.rule, g.level, g.state, (*g.verdicts, False)[:2])
+            named = task["id"] if task["id"] in g.protected else None
+            g.state = self.step(g.rule, g.level, g.state, (*[*g.verdicts, None][:2], named))
             g.slot, g.verdicts = g.slot + 1, []
-        g.due = "errored" if g.errors > g.p.doc["max_errors"] else g.state[0]
+        g.state = ("errored",) if g.errors > g.p.doc["max_errors"] else g.state
 
     def decide(self, name: str, d: Any, g: Any, outcome: str) -> None:
-        need(not g.outcome, outcome in (g.due, "errored"), outcome != "passed" or d.canary)
+        need(outcome != "passed" or self.blob(d.canary), not g.outcome)
+        need(outcome in (g.state[0], "errored"))
         payload, key = self.dsse(d.attestation, IN_TOTO, "gate")
-        subject, predicate = (canonical(payload)[each] for each in ("subject", "predicate"))
+        subject, predicate = (self.canonical(payload)[each] for each in ("subject", "predicate"))
         said = predicate["urn:reef-release:gate:v1"]
         said["candidate_id"] = subject[0]["digest"]["sha256"]
         said["policy_digest"] = predicate["policy"]["digest"]["sha256"]
-        digest = sha(encode(g.trials).encode()).hex()
-        right = {"trials_digest": digest, "trial_count": len(g.trials), "scenario": name}
-        right |= {"outcome": outcome, "verifiers": g.verifiers}
+        right = {"outcome": outcome, "verifiers": g.verifiers, "trial_count": len(g.trials)}
+        right |= {"scenario": name, "trials_digest": sha(encode(g.trials).encode()).hex()}
         right |= {"budget": g.share} if "budget" in g.p.doc else {}
         del d.attestation
         need(said == said | right | vars(g.d), said == said | vars(d))
@@ -355,44 +362,37 @@ class Replay:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
-    parser.add_argument("export", type=Path)
-    parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    replay, found = Replay(given.export, given.root.read_text("utf-8")), list[tuple[int, str]]()
+    export, _, root_file = map(Path, sys.argv[1:])
+    replay, found = Replay(export, root_file.read_text("utf-8")), list[tuple[int, str]]()
     ids, versions, time, position, going = dict[Any, Any](), dict[Any, int](), "", 0, True
-    for path in sorted((given.export / "events").iterdir()):
+    for path in sorted((export / "events").iterdir()):
         *lines, rest = path.read_bytes().split(b"\n")
         if path.name != f"{position:012}.jsonl" or position % 10_000 or rest:
             found.append((position + len(lines) * bool(rest), "segment"))
         for line in lines:
-            formed = False
+            was, going = going, False
             try:
-                e = Record(**canonical(line))
+                e = Record(**replay.canonical(line))
                 need(len(vars(e)) == 12, len(line) < 65536, e.position == position)
                 key = (e.scenario, e.stream)
                 need(e.version == versions.get(key, 0) + 1, e.recorded_at >= time)
                 need(re.fullmatch(FORM, f"{e.recorded_at} {e.event_id}"), e.event_id not in ids)
-                versions[key], ids[e.event_id], time, formed = e.version, 1, e.recorded_at, True
+                versions[key], ids[e.event_id], time, going = e.version, 1, e.recorded_at, was
                 if going:
                     replay.apply(e, position)
             except Exception as error:
                 found.append((position, str(error)))
-                going = going and formed
             replay.leaves.append(sha(b"\0", line))
             position += 1
-    blobs = (given.export / "blobs").iterdir()
+    blobs = (export / "blobs").iterdir()
     found += [(position, path.name) for path in blobs if sha(path.read_bytes()).hex() != path.name]
     try:
-        _, size, root = replay.note((given.export / "checkpoint").read_text("utf-8"))
+        _, size, root = replay.note((export / "checkpoint").read_text("utf-8"))
         need(size == position, root == replay.tree(0, position).hex())
     except Exception as error:
         found.append((replay.checkpoints[-1][1] if replay.checkpoints else 0, str(error)))
-    result: dict[str, Any] = {"promotions": replay.moves, "problems": found}
-    result |= {"events": position, "unjudged": replay.unjudged}
-    text = "\n".join(" ".join(map(str, each)) for each in (*replay.moves, *found, *result.items()))
-    print(json.dumps(result) if given.json else text)
+    result = {"events": position, "promotions": replay.moves, "problems": found}
+    print(json.dumps(result | {"unjudged": replay.unjudged}, indent=1))
     return 1 if found else 0
 
 

@@ -53,6 +53,7 @@ _DECISIVE = (
 def upgrade() -> None:
     op.execute("set local role reef_owner")
     _create_tables()
+    op.execute("update reef.event_types set newest_schema_version = 2 where type = 'watch.trial'")
     for name in ("append_events", "without_effect"):
         # Past SQLAlchemy's text(), which would read a colon in SQL as the start of a parameter.
         connection = op.get_bind()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from litestar.connection import ASGIConnection
@@ -13,58 +13,73 @@ from reef_release.errors import Forbidden, Unauthorized
 from reef_release.tokens import Principal, TokenRole, Tokens
 
 __all__ = [
+    "RoleGuard",
     "authenticate",
     "commands",
     "require_all_scenarios",
     "require_scenario",
     "requires",
+    "roles_of",
 ]
 
-Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None]]
 
+@dataclass(frozen=True, kw_only=True)
+class RoleGuard:
+    """A guard that admits tokens of `roles`; `roles_of` reads them off a route.
 
-def requires(*roles: TokenRole) -> Guard:
-    """A guard that admits tokens of *roles*.
-
-    A token for one scenario is stopped where the path names another. Routes without a scenario
-    in the path (events, blobs, reports) look at `request.user.scenario` themselves.
+    With `catches_up` it lets a request in only when this process has folded all that was in the
+    log when the request came.
     """
 
+    roles: tuple[TokenRole, ...]
+    catches_up: bool = False
+
     # async, since Litestar would run it in a thread otherwise, which doubles the cost of a poll
-    async def guard(
-        connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
+    async def __call__(
+        self, connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
     ) -> None:
         service: Service = connection.app.state.service
         principal = authenticate(service.tokens, connection.headers.get("authorization"))
-        if principal.role not in roles:
+        if principal.role not in self.roles:
             raise Forbidden(
                 f"A token of role {principal.role} may not do this.",
-                next_step=f"Use a token of role {' or '.join(sorted(roles))}.",
+                next_step=f"Use a token of role {' or '.join(sorted(self.roles))}.",
             )
         wanted = connection.path_params.get("scenario")
         if wanted is not None:
             require_scenario(principal, wanted)
         connection.scope["user"] = principal
+        if self.catches_up:
+            await service.live.catch_up()
 
-    return guard
+
+def requires(*roles: TokenRole) -> RoleGuard:
+    """A guard that admits tokens of *roles*.
+
+    A token for one scenario is stopped where the path names another. Routes without a scenario
+    in the path (events, blobs, reports) look at `request.user.scenario` themselves.
+    """
+    return RoleGuard(roles=roles)
 
 
-def commands(*roles: TokenRole) -> Guard:
+def commands(*roles: TokenRole) -> RoleGuard:
     """A guard of a route that appends: like `requires`, and it lets the request in only when
     this process has folded all that was in the log when the request came.
 
     So of several services any may be asked next: none answers from before the last answer.
     """
-    admit = requires(*roles)
+    return RoleGuard(roles=roles, catches_up=True)
 
-    async def guard(
-        connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler
-    ) -> None:
-        await admit(connection, handler)
-        service: Service = connection.app.state.service
-        await service.live.catch_up()
 
-    return guard
+def roles_of(handler: BaseRouteHandler) -> tuple[TokenRole, ...] | None:
+    """The roles that every guard of *handler* admits, in their own order; None if none is asked.
+
+    A route's guards stand behind those of its controller, and a request passes all of them.
+    """
+    guards = [guard for guard in handler.resolve_guards() if isinstance(guard, RoleGuard)]
+    if not guards:
+        return None
+    return tuple(role for role in TokenRole if all(role in guard.roles for guard in guards))
 
 
 def require_scenario(principal: Principal, scenario: str) -> None:

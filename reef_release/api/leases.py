@@ -35,7 +35,10 @@ class Leases:
         self._by_subject: dict[str, Lease] = {}
 
     def take(self, subject: str, worker: str) -> Lease | None:
-        """A lease on *subject*, or None while another worker holds one."""
+        """A lease on *subject*, or None while another worker holds one.
+
+        To the holder it is no renewal: a worker that gets nothing done keeps no other from it.
+        """
         self._drop_expired()
         held = self._by_subject.get(subject)
         if held is not None and held.worker != worker:
@@ -44,7 +47,7 @@ class Leases:
             lease_id=uuid7(),
             subject=subject,
             worker=worker,
-            expires=self._clock() + self.duration_s,
+            expires=self._clock() + self.duration_s if held is None else held.expires,
         )
         self._by_subject[subject] = lease
         return lease

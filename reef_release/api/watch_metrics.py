@@ -28,7 +28,7 @@ def watch_gauges(state: State) -> list[GaugeMetricFamily]:
             watch = scenario.watches.get(history[-1].position)
             if watch is not None:
                 progress = watch.progress
-                failed = progress.evidence.trials - progress.passed
+                failed = progress.trials - progress.passed
                 trials.add_metric([name, channel, "passed"], progress.passed)
                 trials.add_metric([name, channel, "failed"], failed)
                 evidence.add_metric([name, channel], progress.evidence.value / ONE)

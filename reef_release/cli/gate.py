@@ -105,7 +105,8 @@ def odds(
     found = table_of.read_policy(policy)
     if joint is not None:
         level = table_of.level_at(found, part, gate, promotions)
-        one = course(found.part(part).rule, table_of.joint_of(joint), level)
+        rule = found.part(part).rule
+        one = course(rule, table_of.joint_of(joint), level, most_bits=table_of.MOST_BITS // 10)
         passes = one.passed[-1]
         emit(
             {"passes": f"{float(passes):.9f}", "median_slots": one.median(), "exact": str(passes)},

@@ -121,9 +121,10 @@ def measure(
         )
     _share(0, 1)
     say("power by the number of the gate")
-    power = [_power(policy, gate, promotions, seed) for gate, promotions in _power_places()]
+    counted = min(_COUNTED, lives)
+    power = [_power(policy, *place, seed, counted) for place in _power_places(candidates)]
     say("small steps, with up to 2,000 trials")
-    steps = [_step(policy, low, high, seed) for low, high in _STEPS]
+    steps = [_step(policy, low, high, seed, counted) for low, high in _STEPS]
     say("copies of the incumbent")
     copies = [_copy(policy, f"{float(q)}", independent(q, q)) for q in _COPIES]
     copies.append(_copy(policy, "0.5, and never alike", _NEVER_ALIKE))
@@ -162,15 +163,17 @@ def with_trials(rule: Rule, trials: int, deficit: int | None = None) -> Rule:
     return changed
 
 
-def _power_places() -> list[tuple[int, int]]:
-    return [(gate, promotions) for gate in NUMBERS for promotions in (0, 3) if promotions < gate]
+def _power_places(candidates: int) -> list[tuple[int, int]]:
+    """The gates of a life of so many candidates, with promotions before them."""
+    gates = [gate for gate in NUMBERS if gate <= candidates]
+    return [(gate, promotions) for gate in gates for promotions in (0, 3) if promotions < gate]
 
 
-def _power(policy: Policy, gate: int, promotions: int, seed: int) -> PowerRow:
+def _power(policy: Policy, gate: int, promotions: int, seed: int, counted: int) -> PowerRow:
     rule, level = policy.standard.rule, level_at(policy, "standard", gate, promotions)
     found = course(rule, independent(*_POWER), level, protected=_KEPT)
     walk = Walk(rule, level)
-    ends = [walk(*pair, _floats(_POWER)).outcome for pair in _pairs(seed, walk.slot_count)]
+    ends = [walk(*pair, _floats(_POWER)).outcome for pair in _pairs(seed, walk.slot_count, counted)]
     return PowerRow(
         gate=gate,
         promotions=promotions,
@@ -195,12 +198,12 @@ def _trials_for(rule: Rule, level: Fraction | None) -> int | None:
     return low if low <= _MOST_TRIALS else None
 
 
-def _step(policy: Policy, low: Fraction, high: Fraction, seed: int) -> StepRow:
+def _step(policy: Policy, low: Fraction, high: Fraction, seed: int, counted: int) -> StepRow:
     rule = with_trials(policy.standard.rule, MAX_TRIALS, _LONG_DEFICIT)
     walk = Walk(rule, level_at(policy, "standard", 1, 0))
     first = len(protected_tasks(rule))
     rates = _floats((high, low))
-    found = [walk(*pair, rates) for pair in _pairs(seed, walk.slot_count)]
+    found = [walk(*pair, rates) for pair in _pairs(seed, walk.slot_count, counted)]
     passed = sorted(each.slots - first for each in found if each.outcome == "passed")
     wanted = -(-len(found) * _TARGET.numerator // _TARGET.denominator)
     return StepRow(
@@ -234,11 +237,11 @@ def _lives(profile: Profile, name: str, tally: Tally) -> LivesRow:
     )
 
 
-def _pairs(seed: int, slots: int) -> list[tuple[list[float], list[float]]]:
+def _pairs(seed: int, slots: int, counted: int) -> list[tuple[list[float], list[float]]]:
     """Random numbers for both sides of as many gates as are counted."""
     draw = random.Random(seed).random  # noqa: S311
     return [
-        ([draw() for _ in range(slots)], [draw() for _ in range(slots)]) for _ in range(_COUNTED)
+        ([draw() for _ in range(slots)], [draw() for _ in range(slots)]) for _ in range(counted)
     ]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +25,7 @@ from reef_release.errors import SettingsError
 from reef_release.verifiers.registry import is_objective
 
 __all__ = [
+    "MOST_BITS",
     "OddsTable",
     "as_json",
     "chance",
@@ -41,7 +44,10 @@ __all__ = [
 _STEPS = 20
 _PAIRED_STEPS = 10
 _BAR = 40
+_CHANCE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}|/[0-9]{1,9})?")
 _GATES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+MOST_BITS = 1_000_000_000
+"""The work of one table, in bits of the whole numbers that its states have."""
 
 
 def read_policy(path: Path) -> Policy:
@@ -73,12 +79,15 @@ def new_policy() -> Policy:
 
 def chance(text: str) -> Fraction:
     """A probability such as "0.3" or "1/3". Raises `SettingsError`."""
-    try:
-        value = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        value = Fraction(-1)
+    value = Fraction(-1)
+    if _CHANCE.fullmatch(text):
+        with suppress(ZeroDivisionError):
+            value = Fraction(text)
     if not 0 <= value <= 1:
-        raise SettingsError(f"{text!r} is no probability from 0 to 1.")
+        raise SettingsError(
+            f"{text[:40]!r} is no probability from 0 to 1.",
+            next_step='Write it as "0.3" or "1/3", with at most 9 digits after the point.',
+        )
     return value
 
 
@@ -114,11 +123,23 @@ def odds_table(
     steps = _PAIRED_STEPS if paired else _STEPS
     columns: tuple[Fraction | None, ...] = tuple(incumbents) if paired else (None,)
     rates = [Fraction(step, steps) for step in range(steps + 1)]
+    most_bits = MOST_BITS // (len(rates) * len(columns))
     rows = (
-        (p, tuple(course(rule, independent(p, q or Fraction(0)), level) for q in columns))
-        for p in rates
+        (
+            p,
+            tuple(
+                course(rule, independent(p, q or Fraction(0)), level, most_bits=most_bits)
+                for q in columns
+            ),
+        )
+        for p in _widest_first(rates)
     )
-    return OddsTable(level=level, columns=columns, rows=tuple(rows))
+    return OddsTable(level=level, columns=columns, rows=tuple(sorted(rows)))
+
+
+def _widest_first(rates: Sequence[Fraction]) -> list[Fraction]:
+    """Those in the middle first: where they are too much work, that shows at once."""
+    return sorted(rates, key=lambda rate: abs(2 * rate - 1))
 
 
 def level_at(policy: Policy, part: str, gate: int, promotions: int) -> Fraction | None:

@@ -76,8 +76,11 @@ def upload(
 
 
 def _stored(transport: Transport, route: str, size_bytes: int) -> int | None:
-    """Where an upload is to begin; None when the blob is there."""
-    answer = transport.call("HEAD", route, limit_bytes=0, accept=frozenset({404}))
+    """Where an upload is to begin; None when the blob is there.
+
+    Of a blob that is erased (410) the upload itself tells more than an answer without a body.
+    """
+    answer = transport.call("HEAD", route, limit_bytes=0, accept=frozenset({404, 410}))
     stated = answer.headers.get("upload-offset")
     if stated is None:
         return None if answer.status < 400 else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,9 +21,15 @@ class Watching:
     def __init__(self, http: Transport) -> None:
         self._http = http
 
-    def claim(self, scenario: str, worker: str) -> wire.WatchAssignment | None:
-        """A trial of what is served, or a fall to sign; None when there is neither now."""
-        answer = self._post(scenario, "claim", wire.ClaimRequest(worker=worker))
+    def claim(
+        self, scenario: str, worker: str, own: Sequence[wire.OwnWatch] = ()
+    ) -> wire.WatchAssignment | None:
+        """A trial of what is served, or a fall to sign; None when there is neither now.
+
+        *own* is what this worker did: a watch is gone on with by whoever ran all its trials.
+        """
+        request = wire.WatchClaimRequest(worker=worker, own=list(own))
+        answer = self._post(scenario, "claim", request)
         return None if answer.status == 204 else decoded(answer.body, wire.WatchAssignment)
 
     def post_trial(self, scenario: str, trial: wire.WatchTrialRequest) -> wire.WatchTrialView:

@@ -207,6 +207,7 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 _UPCASTERS: dict[tuple[str, int], Upcaster] = {
     ("training.completed", 1): lambda data: {**data, "metrics": {}},
     ("root.rotated", 1): lambda data: {**data, "reason": ""},
+    ("watch.trial", 1): lambda data: {**data, "anew": False},
 }
 """(type, schema version) to the function that makes data of the next version from it."""
 

@@ -78,13 +78,14 @@ def course(
     *,
     protected: Joint | None = None,
     most_work: int = _MOST_WORK,
+    most_bits: int | None = None,
 ) -> Course:
     """What becomes of a gate, slot by slot; *protected* is for the tasks that may not break.
 
     Without it, those pass and fail like the others.
 
     Raises `Refused` when *rule* measures replies, whose lengths no pass rate tells, or has more
-    states than *most_work* visits can go through.
+    states than *most_work* visits can go through, or than *most_bits* bits of their weights.
     """
     if measures(rule):
         raise Refused(
@@ -99,7 +100,7 @@ def course(
     states: dict[Any, int] = {machine.start: 1}
     ended = {"passed": 0, "failed": 0, "inconclusive": 0}
     found: dict[str, list[Fraction]] = {name: [] for name in ended}
-    unit, work = 1, 0
+    unit, work, bits = 1, 0, 0
     for index in range(slot_count(rule) + 1):
         for state in [state for state in states if machine.outcome(state) is not None]:
             ended[str(machine.outcome(state))] += states.pop(state)
@@ -118,9 +119,10 @@ def course(
                 following[machine.step(state, slot)] += weight * chance
         states = following
         work += len(states)
-        if work > most_work:
+        bits += len(states) * unit.bit_length()
+        if work > most_work or (most_bits is not None and bits > most_bits):
             raise Refused(
-                f"This rule has more than {most_work} states, too many for exact odds.",
+                f"This rule has too many states for exact odds: {work} up to task {index + 1}.",
                 next_step="Use `reef-release gate simulate`, or ask for fewer trials.",
             )
     return Course(

@@ -39,10 +39,12 @@ class WatchTrial(EventData, frozen=True, kw_only=True):
     """One reply of the release that is served on one drawn task, or the error that prevented it.
 
     The watch is of the pointer event at `pointer_position`. `number` counts its replies from 0,
-    `attempt` the errors before this one. `body` is as in `gate.trial`.
+    `attempt` the errors before this one. `body` is as in `gate.trial`. With `anew` the
+    worker that ran those before was lost, and they count no more.
     """
 
     TYPE = "watch.trial"
+    SCHEMA_VERSION = 2
     pointer_position: int
     channel: str
     release_id: str
@@ -52,6 +54,7 @@ class WatchTrial(EventData, frozen=True, kw_only=True):
     body: str | None
     error: str | None
     verdict: VerdictRecord | None
+    anew: bool
 
 
 class WatchFallen(EventData, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from reef_release.domain.canonical import canonical_json, parse_json
 from reef_release.domain.gating.admission import rule_reasons
 from reef_release.domain.gating.budget import Budget, budget_reasons
-from reef_release.domain.gating.rules import Rule, slot_count
+from reef_release.domain.gating.rules import Rule, fraction, slot_count
 from reef_release.domain.policy_numbers import refuse_numbers
 from reef_release.domain.reasons import Reason
 from reef_release.domain.watch_rule import WatchRule, watch_reasons
@@ -33,6 +33,8 @@ __all__ = ["Generation", "Policy", "PolicyPart", "parse_new_policy", "parse_poli
 MAX_APPROVALS = 16
 ALLOWED_CHANGES = frozenset({"chat_template", "config", "generation_config", "tokenizer"})
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_MAX_NAME = 64
+_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{_MAX_NAME - 1}}}")
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,8 +165,19 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
 
 
 def parse_new_policy(document: bytes, objective: Callable[[str], bool | None]) -> Policy:
-    """As `parse_policy`, for a policy that is to come into force now: later fields stand in it."""
+    """As `parse_policy`, for a policy that is to come into force now: later fields stand in it.
+
+    So does a name that a scenario can have, and a temperature that is written like all decimals.
+    """
     policy = parse_policy(document, objective)
+    reasons = []
+    if not _NAME.fullmatch(policy.name):
+        message = f"name has 1 to {_MAX_NAME} letters, digits, dots, dashes and underscores"
+        reasons.append(_reason("name", message))
+    if fraction(policy.generation.temperature) is None:
+        reasons.append(_reason("temperature", 'temperature must be a decimal such as "0.7"'))
+    if reasons:
+        raise Refused("The policy is refused.", reasons=reasons)
     absent = sorted(_fields() - set(msgspec.to_builtins(policy)))
     if absent:
         message = f"spell out every field: {', '.join(absent)}"

@@ -2,8 +2,12 @@
 
 Tasks are drawn from the policy's suite with replacement, by a seed that nobody chose: the root of
 the first checkpoint published after the pointer moved. A trial that errored keeps its task and its
-sampling seed and counts neither way. `digest` chains all trials, so that two readers who name the
-same one have seen the same trials.
+sampling seed and counts neither way. `digest` chains the trials of one worker's run, so that two
+readers who name the same one have seen the same trials, and whoever ran them is known by it.
+
+Where that worker is lost, another begins anew: trials go on being numbered, and what the earlier
+ones show counts no more. The evidence of a run from trial n on is the part of the whole mixture
+that begins there, so all runs together keep the bound `alpha`.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from reef_release.domain.suite import Task, draw, draw_seed, sampling_seed
 from reef_release.domain.watch_rule import Evidence, WatchRule
 
 __all__ = [
+    "NO_TRIALS",
     "SIDE",
     "Watch",
     "WatchFinding",
@@ -34,6 +39,7 @@ __all__ = [
 SIDE = "served"
 """The side that the body of a watch trial names."""
 NO_TRIALS = sha256_hex(b"")
+"""The digest of a run without a trial."""
 
 
 class WatchSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +53,10 @@ class WatchSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class WatchFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a gate worker signs of a release that has fallen; `evidence` is in units of 2^-64."""
+    """What a gate worker signs of a release that has fallen, over the trials of its own run.
+
+    `evidence` is in units of 2^-64.
+    """
 
     scenario: str
     channel: str
@@ -62,9 +71,10 @@ class WatchFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class WatchProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far a watch is: what its trials so far amount to."""
+    """How far a run of a watch is: what its trials, from number `first` on, amount to."""
 
     evidence: Evidence = Evidence()
+    first: int = 0
     passed: int = 0
     attempt: int = 0
     digest: str = NO_TRIALS
@@ -76,9 +86,20 @@ class WatchProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             return msgspec.structs.replace(self, attempt=self.attempt + 1, digest=sha256_hex(entry))
         return WatchProgress(
             evidence=self.evidence.after(rule, trial.passed),
+            first=self.first,
             passed=self.passed + trial.passed,
             digest=sha256_hex(entry),
         )
+
+    @classmethod
+    def anew(cls, number: int) -> WatchProgress:
+        """A run that begins with trial *number*."""
+        return cls(evidence=Evidence(trials=number), first=number)
+
+    @property
+    def trials(self) -> int:
+        """How many trials of the run have a verdict."""
+        return self.evidence.trials - self.first
 
     def state_of(self, rule: WatchRule) -> str:
         """`fallen`, `over` (no trials are left), or `on`."""
@@ -89,7 +110,11 @@ class WatchProgress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 @dataclass(kw_only=True)
 class Watch:
-    """The watch of one pointer event, under the policy in force when its first trial came."""
+    """The watch of one pointer event, under the policy in force when its first trial came.
+
+    `heard_at` is when its run began or last had a verdict: a worker that has nothing but errors is
+    as good as lost.
+    """
 
     pointer_position: int
     channel: str
@@ -100,8 +125,10 @@ class Watch:
     generation: Generation
     seed: str
     progress: WatchProgress = field(default_factory=WatchProgress)
+    before: str = NO_TRIALS
     bodies: set[str] = field(default_factory=set)
     last_recorded_at: str = ""
+    heard_at: str = ""
     newest: WatchTrial | None = None
     newest_position: int = -1
     fallen_position: int | None = None
@@ -113,6 +140,21 @@ class Watch:
         if self.fallen_position is not None or self.progress.state_of(self.rule) != "on":
             return None
         return self.progress.evidence.trials, self.progress.attempt
+
+    @property
+    def due_anew(self) -> tuple[int, int] | None:
+        """The trial that would begin it anew, also once it shows a fall that nobody signs."""
+        number = self.progress.evidence.trials
+        if self.fallen_position is not None or number >= self.rule.max_trials:
+            return None
+        return number, 0
+
+    def is_run_by(self, digest: str, *, posting: bool) -> bool:
+        """Whether all trials of the run are those of a worker whose own chain is *digest*.
+
+        *posting*: it does not know whether one more was recorded. So is a run without any trial.
+        """
+        return self.progress.digest in (NO_TRIALS, digest) or (posting and self.before == digest)
 
     def task(self, number: int, tasks: Sequence[Task]) -> Task:
         """The task of a trial; drawn anew for each, so that every trial has the same odds."""
@@ -127,6 +169,11 @@ class Watch:
 
     def add(self, trial: WatchTrial, position: int, recorded_at: str) -> None:
         """Count a trial that is valid."""
+        if trial.anew:
+            self.progress = WatchProgress.anew(trial.number)
+        self.before = self.progress.digest
+        if self.before == NO_TRIALS or trial.verdict is not None:
+            self.heard_at = recorded_at
         self.progress = self.progress.after(self.rule, summary_of(trial))
         self.last_recorded_at = recorded_at
         self.newest, self.newest_position = trial, position
@@ -164,7 +211,7 @@ def finding_of(scenario: str, watch: Watch) -> WatchFinding:
         release_id=watch.release_id,
         policy_digest=watch.policy_digest,
         seed=watch.seed,
-        trials=progress.evidence.trials,
+        trials=progress.trials,
         passed=progress.passed,
         evidence=str(progress.evidence.value),
         digest=progress.digest,

@@ -61,7 +61,7 @@ def answers_due(state: State, scenario: Scenario) -> Iterator[EventData]:
             continue
         why = (
             f"watch: release {watch.release_id[:12]} has fallen under {watch.rule.bar}, "
-            f"{watch.progress.passed} of {watch.progress.evidence.trials} trials passed; see the "
+            f"{watch.progress.passed} of {watch.progress.trials} trials passed; see the "
             f"finding at position {watch.fallen_position}"
         )
         back, held = _way_back(state, scenario, channel, watch)
@@ -88,7 +88,7 @@ def _way_back(
         if release_id == watch.release_id or release_id in against:
             continue
         data = ev.ReleaseRolledBack(release_id=release_id, channel=channel, reason="a fall")
-        reasons = rollback_reasons(state, scenario, data)
+        reasons = [*_fell(scenario, release_id), *rollback_reasons(state, scenario, data)]
         if not reasons:
             return release_id, ""
         against[release_id] = ", ".join(each.message for each in reasons)
@@ -97,6 +97,15 @@ def _way_back(
     shown = [f"{name[:12]}: {what}" for name, what in itertools.islice(against.items(), _SHOWN)]
     more = f", and {len(against) - _SHOWN} more" if len(against) > _SHOWN else ""
     return None, "not rolled back, since none of those before can be: " + "; ".join(shown) + more
+
+
+def _fell(scenario: Scenario, release_id: str) -> list[Reason]:
+    """What a watch found of *release_id*: a person may still serve it, a watch goes elsewhere."""
+    return [
+        _no("fallen", f"a watch found it fallen at position {watch.fallen_position}")
+        for watch in scenario.watches.values()
+        if watch.release_id == release_id and watch.fallen_position is not None
+    ][:1]
 
 
 def _standing(
@@ -123,10 +132,11 @@ def _watch_trial(
     watch = _standing(state, found, data)
     if isinstance(watch, list):
         return watch
-    if watch.due is None:
+    due = watch.due_anew if data.anew else watch.due
+    if due is None:
         return [_no("watch-over", "no trial of this watch is left")]
-    if (data.number, data.attempt) != watch.due:
-        number, attempt = watch.due
+    if (data.number, data.attempt) != due:
+        number, attempt = due
         return [_no("trial-not-due", f"due is trial {number}, attempt {attempt}")]
     task = watch.task(data.number, checks.suite(watch.suite).tasks)
     if data.task_id != task.id:

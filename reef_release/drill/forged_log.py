@@ -33,7 +33,7 @@ from reef_release.signing.keys import Role
 from reef_release.signing.note import sign_checkpoint
 from reef_release.tokens import TokenRole
 
-__all__ = ["Edit", "ForgedLog", "Story", "story_of"]
+__all__ = ["Edit", "Event", "ForgedLog", "Story", "story_of"]
 
 _PAGE = 1000
 
@@ -64,6 +64,24 @@ class Story:
         """The release that it replaced."""
         return str(self.promotion["data"]["base"])
 
+    @property
+    def schema(self) -> str:
+        """The digest of what candidates are checked against."""
+        return str(self.events[self.of_candidate("candidate.admitted")]["data"]["schema"])
+
+    @property
+    def base_promotion(self) -> tuple[int, str | None]:
+        """Where the base was last put into serving, and what was served before it."""
+        moves = [
+            event
+            for event in self.events[:-1]
+            if event["type"] in ("release.promoted", "release.rolled_back")
+            and event["scenario"] == self.context.scenario
+            and event["data"]["channel"] == CHANNEL
+        ]
+        before = moves[-2]["data"]["release_id"] if len(moves) > 1 else None
+        return int(moves[-1]["position"]), before
+
     def one(self, kind: str) -> int:
         """Where the gate of the promotion opened or passed, or the release was signed."""
         return self.all(kind)[0]
@@ -90,10 +108,19 @@ class Story:
     def inserted(self, position: int, *data: EventData) -> list[Event]:
         """The story with events of the scenario before the one at *position*."""
         time = self.events[position]["recorded_at"]
-        made = [self._event(each, time) for each in data]
+        made = [{**self.made(each), "recorded_at": time} for each in data]
         return [*self.events[:position], *made, *self.events[position:]]
 
-    def _event(self, data: EventData, time: str) -> Event:
+    def of_candidate(self, kind: str) -> int:
+        """Where the release was submitted or admitted."""
+        for event in self.events:
+            of = (event["type"], event["scenario"], event["data"].get("candidate_id"))
+            if of == (kind, self.context.scenario, self.release):
+                return int(event["position"])
+        raise GotThrough(f"The log has no {kind} of {self.release}.")
+
+    def made(self, data: EventData) -> Event:
+        """An event of the scenario that nobody appended; it has no place yet."""
         made = new_event(self.context.scenario, data)
         return {
             "actor": made.actor,
@@ -101,7 +128,7 @@ class Story:
             "correlation_id": None,
             "data": json.loads(encode_data(data)),
             "event_id": made.event_id,
-            "recorded_at": time,
+            "recorded_at": self.promotion["recorded_at"],
             "scenario": made.scenario,
             "schema_version": made.schema_version,
             "stream": made.stream,

@@ -13,7 +13,17 @@ from reef_release.drill.context import CHANNEL
 from reef_release.drill.errors import GotThrough
 from reef_release.drill.forged_log import Event, Story
 
-__all__ = ["MOVES", "OPENINGS", "REVOCATIONS", "SIGNERS", "TRIALS", "Rewrite", "Rewritten"]
+__all__ = [
+    "GROUNDS",
+    "MOVES",
+    "OPENINGS",
+    "REVOCATIONS",
+    "SIGNERS",
+    "TRIALS",
+    "Rewrite",
+    "Rewritten",
+    "key_revoked_before",
+]
 
 _REASON = "an attempt of the drill"
 _NOTHING = "0" * 64
@@ -56,6 +66,12 @@ def _other_body(story: Story) -> Rewritten:
     return _altered(story, "gate.trial", body=other)
 
 
+def _fewer_files(story: Story) -> Rewritten:
+    place = story.of_candidate("candidate.submitted")
+    files = story.events[place]["data"]["files"]
+    return Rewritten(events=story.altered(place, files=files[1:]), position=place)
+
+
 def _before(story: Story, kind: str, make: Callable[[Story], ev.EventData]) -> Rewritten:
     """Something put before an event of the gate, against which that cannot stand."""
     position = story.promotion["position"] if kind == "release.promoted" else story.one(kind)
@@ -80,6 +96,11 @@ def _key_revoked(story: Story, role: str) -> ev.EventData:
             key_id = event["data"]["key_id"]
             return ev.KeyRevoked(key_id=key_id, role=role, reason=_REASON)
     raise GotThrough(f"The log has no {role} key.")
+
+
+def key_revoked_before(story: Story, kind: str, role: str) -> Rewritten:
+    """A key of *role* revoked before an event that rests on it."""
+    return _before(story, kind, partial(_key_revoked, role=role))
 
 
 def _promoted(story: Story) -> ev.EventData:
@@ -116,19 +137,24 @@ REVOCATIONS: tuple[tuple[str, Rewrite], ...] = (
     ("revoked", partial(_before, kind="release.promoted", make=_revoked)),
     ("revoked", partial(_before, kind="release.promoted", make=_withdrawn)),
     *(
-        (
-            "key-revoked",
-            partial(_before, kind="release.promoted", make=partial(_key_revoked, role=role)),
-        )
+        ("key-revoked", partial(key_revoked_before, kind="release.promoted", role=role))
         for role in ("release", "gate", "policy")
     ),
 )
 """A release or a key behind it revoked before the promotion; node and audit judge alike."""
 SIGNERS: tuple[tuple[str, Rewrite], ...] = tuple(
-    ("no-trusted-key", partial(_before, kind=kind, make=partial(_key_revoked, role=role)))
+    ("no-trusted-key", partial(key_revoked_before, kind=kind, role=role))
     for kind, role in (("gate.passed", "gate"), ("release.signed", "release"))
 )
 """A key revoked before it signed."""
+GROUNDS: tuple[tuple[str, Rewrite], ...] = (
+    ("other-gate", partial(_altered, kind="gate.opened", suite=_NOTHING)),
+    ("other-gate", partial(_altered, kind="gate.opened", seed=_NOTHING)),
+    ("no-canary", partial(_altered, kind="gate.passed", canary=None)),
+    ("not-signed", partial(_altered, kind="release.signed", bundle=_NOTHING)),
+    ("other-files", _fewer_files),
+)
+"""What a node asks of the gate and the weights behind a promotion."""
 MOVES: dict[str, tuple[tuple[str, Rewrite], ...]] = {
     "audit": (
         ("never-promoted", _never),

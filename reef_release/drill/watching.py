@@ -11,9 +11,15 @@ from reef_release.drill.context import CHANNEL, Context
 from reef_release.drill.gating import WORKER
 from reef_release.drill.stage import signed_policy
 from reef_release.tokens import TokenRole
-from reef_release.wire import TrialReply, WatchAssignment, WatchTrialRequest
+from reef_release.wire import (
+    OwnWatch,
+    TrialReply,
+    WatchAssignment,
+    WatchTrialRequest,
+    WatchTrialView,
+)
 
-__all__ = ["WATCH", "claim_of", "finding_on", "watch_by", "wrong_reply"]
+__all__ = ["WATCH", "claim_of", "finding_on", "own_watch", "watch_by", "wrong_reply"]
 
 _REASON = "an attempt of the drill"
 WATCH: dict[str, Any] = {
@@ -34,10 +40,10 @@ def watch_by(context: Context, scenario: str, watch: dict[str, Any] | None) -> N
     context.client(TokenRole.OPERATE).change_policy(scenario, signed, _REASON)
 
 
-def claim_of(context: Context, scenario: str) -> WatchAssignment:
-    """What is due next, which the policy may have wait."""
+def claim_of(context: Context, scenario: str, *own: OwnWatch) -> WatchAssignment:
+    """What is due next, which the policy may have wait, by whoever ran the trials of *own*."""
     client = context.client(TokenRole.GATE)
-    found = context.until(lambda: client.watching.claim(scenario, WORKER))
+    found = context.until(lambda: client.watching.claim(scenario, WORKER, own))
     assert found is not None
     return found
 
@@ -61,6 +67,12 @@ def wrong_reply(claim: WatchAssignment, **changes: Any) -> WatchTrialRequest:
     return msgspec.structs.replace(request, **changes)
 
 
+def own_watch(claim: WatchAssignment, posted: WatchTrialView) -> OwnWatch:
+    """What the worker that posted last says of its own trials."""
+    position, digest = claim.pointer_position, posted.progress.digest
+    return OwnWatch(pointer_position=position, digest=digest, posting=False)
+
+
 def finding_on(scenario: str, claim: WatchAssignment, **changes: Any) -> WatchFinding:
     """What the trials so far show."""
     finding = WatchFinding(
@@ -70,7 +82,7 @@ def finding_on(scenario: str, claim: WatchAssignment, **changes: Any) -> WatchFi
         release_id=claim.release.release_id,
         policy_digest=claim.policy_digest,
         seed=claim.seed,
-        trials=claim.progress.evidence.trials,
+        trials=claim.progress.trials,
         passed=claim.progress.passed,
         evidence=str(claim.progress.evidence.value),
         digest=claim.progress.digest,

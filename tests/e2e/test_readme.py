@@ -38,7 +38,8 @@ def workplace(repository: Path) -> Iterator[Path]:
     """An empty directory that looks like the clone after the tutorial's step 5."""
     path = Path(tempfile.mkdtemp(prefix="reef-"))
     path.chmod(0o755)
-    (path / "trainer").symlink_to(repository / "trainer")
+    for name in ("tools", "trainer"):
+        (path / name).symlink_to(repository / name)
     tutorial = (repository / "docs" / "tutorial.md").read_text("utf-8")
     policy = re.search(r"cat > policy.json <<'JSON'\n(.*?)JSON\n", tutorial, re.DOTALL)
     assert policy

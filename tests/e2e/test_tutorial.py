@@ -64,5 +64,6 @@ def test_every_command_of_the_tutorial_works_in_order(repository: Path, workplac
     assert "\nas recorded: " in done.stdout
     assert " is failed at position" in done.stdout
     assert "non-finite" in done.stdout + done.stderr
+    assert "own/better: loss 0.0" in done.stdout
     assert "may be served" in done.stdout
     assert "release.rolled_back" in done.stdout

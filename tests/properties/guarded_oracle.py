@@ -200,7 +200,10 @@ class GuardedOracle(Oracle):
         rule = policy["watch"]
         bar, low = Fraction(rule["bar"]), Fraction(rule["fallen"])
         words: list[bool] = []
+        earlier = 0
         for each in trials:
+            if each.data.anew:
+                earlier, words = earlier + len(words), []
             if each.data.verdict is None:
                 continue
             body = self._read_body(each.data.body)
@@ -210,10 +213,10 @@ class GuardedOracle(Oracle):
             assert each.data.verdict.passed == right, "a lying verdict"
             words.append(right)
         begun = Fraction(0)
-        for number, passed in enumerate(words, 1):
+        for number, passed in enumerate(words, earlier + 1):
             ratio = low / bar if passed else (1 - low) / (1 - bar)
             begun = (begun + Fraction(1, number * (number + 1))) * ratio
-        evidence = begun + Fraction(1, len(words) + 1)
+        evidence = begun + Fraction(1, earlier + len(words) + 1)
         assert evidence * Fraction(rule["alpha"]) >= 1, "it has not fallen"
         assert (finding["trials"], finding["release_id"]) == (len(words), release)
 

@@ -14,7 +14,7 @@ import structlog
 
 from reef_release.artifacts.blob_files import sync_directory
 from reef_release.domain.watch import WatchProgress
-from reef_release.wire import WatchAssignment, WatchTrialRequest
+from reef_release.wire import OwnWatch, WatchAssignment, WatchTrialRequest
 from trainer.gate.models import MachineTrouble
 
 __all__ = ["Own", "Posting", "WatchRecord"]
@@ -50,6 +50,19 @@ class WatchRecord:
     def own(self, assignment: WatchAssignment) -> Own:
         """What this worker did in the watch of *assignment*."""
         return self._read().get(_place(assignment), Own())
+
+    def all_of(self, scenario: str) -> list[OwnWatch]:
+        """What this worker did in the watches of *scenario*, for its claims."""
+        return [
+            OwnWatch(
+                pointer_position=int(position),
+                digest=own.progress.digest,
+                posting=own.posting is not None,
+            )
+            for place, own in self._read().items()
+            for of, position, _seed in [place.rsplit("/", 2)]
+            if of == scenario
+        ]
 
     def keep(self, assignment: WatchAssignment, own: Own) -> None:
         """Make *own* durable; the oldest of too many watches makes room."""

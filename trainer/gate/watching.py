@@ -3,8 +3,8 @@
 What always holds: a fall is signed only over trials that this worker ran itself, as its own record
 on disk says. A trial gets into that record only when the service has answered to its very content:
 at once, or when it is posted again after a lost answer. Whoever holds nothing but the token of a
-gate worker can spoil a watch by trials of its own, also ahead of a trial that is still being
-generated, but not have them signed.
+gate worker can disturb a watch by trials of its own, also ahead of a trial that is still being
+generated, but not have them signed: once it stops, a worker begins anew with its own trials alone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Watcher:
         Raises `Refused` when the service's word does not add up or others took part in the watch,
         `Conflict` when the log has moved on, and what outages raise.
         """
-        assignment = self._client.watching.claim(scenario, self._name)
+        assignment = self._client.watching.claim(
+            scenario, self._name, self._record.all_of(scenario)
+        )
         if assignment is None:
             return False
         self._check(assignment)
@@ -98,6 +100,8 @@ class Watcher:
             after = page.next_after
 
     def _own(self, assignment: WatchAssignment) -> Own:
+        if assignment.anew:
+            return self._own_anew(assignment)
         own = self._record.own(assignment)
         if own.progress == assignment.progress:
             return own
@@ -112,9 +116,22 @@ class Watcher:
         raise _refused(
             assignment,
             "others have run trials of it, or this worker's record is lost",
-            "Let the worker that ran them go on. If none of yours did, replace the gate's token; "
-            "the next pointer event begins a new watch.",
+            "Let the worker that ran them go on; where it is lost, another begins anew by itself. "
+            "If none of yours ran them, replace the gate's token.",
         )
+
+    def _own_anew(self, assignment: WatchAssignment) -> Own:
+        """A run of this worker's own, after trials that count for nothing in it."""
+        number = assignment.number
+        if number is None or assignment.progress != WatchProgress.anew(number):
+            raise _refused(assignment, "a watch that begins anew has no trials yet")
+        _log.warning(
+            "the watch begins anew, since the worker that ran it is lost",
+            scenario=assignment.scenario,
+            release=assignment.release.release_id,
+            trial=number,
+        )
+        return Own(progress=assignment.progress)
 
     def _try(self, assignment: WatchAssignment, number: int, own: Own) -> None:
         request = WatchTrialRequest(
@@ -122,6 +139,7 @@ class Watcher:
             pointer_position=assignment.pointer_position,
             number=number,
             attempt=assignment.attempt,
+            anew=assignment.anew,
         )
         try:
             reply = self._reply(assignment, number)
@@ -138,7 +156,12 @@ class Watcher:
     def _posted(self, assignment: WatchAssignment, own: Own, posting: Posting) -> Own:
         """Post a trial and note it as this worker's. Raises `Conflict` if another's stands there,
         `Refused` if it was recorded as another than the one posted."""
-        view = self._client.watching.post_trial(assignment.scenario, posting.request)
+        try:
+            view = self._client.watching.post_trial(assignment.scenario, posting.request)
+        except Conflict:
+            # It was not recorded, and claims must not say that it may have been.
+            self._record.keep(assignment, Own(progress=own.progress))
+            raise
         own = Own(progress=_counted(assignment, own, posting, view))
         self._record.keep(assignment, own)
         _log.info(
@@ -183,7 +206,7 @@ class Watcher:
             release_id=assignment.release.release_id,
             policy_digest=assignment.policy_digest,
             seed=assignment.seed,
-            trials=progress.evidence.trials,
+            trials=progress.trials,
             passed=progress.passed,
             evidence=str(progress.evidence.value),
             digest=progress.digest,

@@ -114,6 +114,7 @@ async def head_blob(
     "/reef/blobs/{digest:str}",
     guards=[_READERS],
     summary="Read a blob",
+    media_type="application/octet-stream",
     responses=READ_PROBLEMS | GONE,
 )
 async def get_blob(

@@ -98,7 +98,13 @@ class EventController(Controller):
             head=max(service.state.position, stored[-1].position if stored else -1),
         )
 
-    @get("/stream", guards=[_READERS], summary="Follow the events", responses=READ_PROBLEMS)
+    @get(
+        "/stream",
+        guards=[_READERS],
+        summary="Follow the events",
+        media_type="text/event-stream",
+        responses=READ_PROBLEMS,
+    )
     async def stream(
         self,
         request: Request[Principal, Any, Any],

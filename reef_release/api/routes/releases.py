@@ -139,6 +139,7 @@ class ReleaseController(Controller):
     @get(
         "/{release_id:str}/files/{path:str}",
         summary="One file of a release",
+        media_type="application/octet-stream",
         responses=READ_PROBLEMS,
     )
     async def file(

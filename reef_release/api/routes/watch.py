@@ -2,6 +2,9 @@
 
 As at a gate, the worker chooses nothing: release, task and sampling seed follow from the log, the
 verdict is computed here, and a finding is accepted only if it equals what the log says.
+
+A watch is gone on with by the worker that ran all its trials, since no other would sign their fall.
+Once nothing was heard of it for too long, any other may begin the watch anew.
 """
 
 from __future__ import annotations
@@ -25,21 +28,24 @@ from reef_release.domain import events as ev
 from reef_release.domain.checks import TrialBody
 from reef_release.domain.state import Scenario
 from reef_release.domain.suite import Task
-from reef_release.domain.watch import SIDE, Watch
+from reef_release.domain.watch import NO_TRIALS, SIDE, Watch, WatchProgress
 from reef_release.domain.watch_rules import watch_of
 from reef_release.errors import BadRequest, Conflict
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import (
-    ClaimRequest,
     FindingRequest,
     TrialReply,
     WatchAssignment,
+    WatchClaimRequest,
     WatchTrialRequest,
     WatchTrialView,
     WrittenView,
 )
 
 __all__ = ["WatchController"]
+
+_LOST_LEASES = 5
+"""A worker is lost whose next verdict is late by as many leases; gates come before trials."""
 
 _Request = Request[Principal, Any, Any]
 
@@ -59,18 +65,23 @@ class WatchController(Controller):
     async def claim(
         self,
         scenario: FromPath[str],
-        data: JSONBody[ClaimRequest],
+        data: JSONBody[WatchClaimRequest],
         service: NamedDependency[Service],
     ) -> Response[WatchAssignment | None]:
         """A trial that is due, or a finding to sign; 204 when there is neither now."""
         found = service.scenario(scenario)
+        own = {each.pointer_position: (each.digest, each.posting) for each in data.own}
         for channel in found.pointers:
             watch = watch_of(service.state, found, channel)
-            if watch is None or not _is_waiting(found, watch):
+            if watch is None:
+                continue
+            digest, posting = own.get(watch.pointer_position, (NO_TRIALS, False))
+            anew = not watch.is_run_by(digest, posting=posting)
+            if not _is_waiting(service, found, watch, anew=anew):
                 continue
             lease = service.leases.take(f"{scenario}/watch/{watch.pointer_position}", data.worker)
             if lease is not None:
-                return Response(_assignment(service, found, watch, lease.lease_id))
+                return Response(_assignment(service, found, watch, lease.lease_id, anew=anew))
         return Response(None, status_code=HTTP_204_NO_CONTENT)
 
     @post("/trials", summary="Post one raw reply of what is served", responses=WRITE_PROBLEMS)
@@ -90,15 +101,16 @@ class WatchController(Controller):
         newest = watch.newest
         if newest is not None and await _is_same(service, watch, newest, data):
             return _view(watch, newest, watch.newest_position)
-        if watch.due != (data.number, data.attempt):
+        due = watch.due_anew if data.anew else watch.due
+        if due != (data.number, data.attempt):
             raise Conflict(
-                f"The watch of position {data.pointer_position} waits for {watch.due}, not for "
-                "this.",
+                f"The watch of position {data.pointer_position} waits for {due}, not for this.",
                 next_step="Claim again to see which trial is due.",
             )
-        if not _is_waiting(found, watch):
+        if not _is_waiting(service, found, watch, anew=data.anew):
             raise Conflict(
-                f"The policy wants {watch.rule.every_s} s between two trials of a watch.",
+                f"The policy wants {watch.rule.every_s} s between two trials of a watch, and only "
+                "one whose worker is lost is begun anew.",
                 next_step="Claim again later.",
             )
         trial = await _trial(service, watch, data)
@@ -144,16 +156,26 @@ def _watch(service: Service, scenario: Scenario, channel: str, pointer_position:
     return watch
 
 
-def _is_waiting(scenario: Scenario, watch: Watch) -> bool:
-    """Whether a worker has something to do now: a finding to sign, or a trial whose time came."""
+def _is_waiting(service: Service, scenario: Scenario, watch: Watch, *, anew: bool) -> bool:
+    """Whether a worker has something to do now: a finding to sign, or a trial whose time came.
+
+    *anew*: the worker would begin the watch anew.
+    """
     if watch.fallen_position is not None or scenario.policy.policy.watch is None:
         return False
-    if watch.due is None:
-        return watch.progress.state_of(watch.rule) == "fallen"
+    if (watch.due_anew if anew else watch.due) is None:
+        return not anew and watch.progress.state_of(watch.rule) == "fallen"
     if not watch.last_recorded_at:
         return True
-    waited = datetime.now(UTC) - datetime.fromisoformat(watch.last_recorded_at)
-    return waited.total_seconds() >= watch.rule.every_s
+    every_s = watch.rule.every_s
+    lost_s = every_s + _LOST_LEASES * service.leases.duration_s
+    if anew and _since_s(watch.heard_at) < lost_s:
+        return False
+    return _since_s(watch.last_recorded_at) >= every_s
+
+
+def _since_s(recorded_at: str) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(recorded_at)).total_seconds()
 
 
 def _task(service: Service, watch: Watch, number: int) -> Task:
@@ -161,9 +183,9 @@ def _task(service: Service, watch: Watch, number: int) -> Task:
 
 
 def _assignment(
-    service: Service, scenario: Scenario, watch: Watch, lease_id: str
+    service: Service, scenario: Scenario, watch: Watch, lease_id: str, *, anew: bool
 ) -> WatchAssignment:
-    due = watch.due
+    due = watch.due_anew if anew else watch.due
     number, attempt = due or (0, 0)
     task = None if due is None else _task(service, watch, number)
     return WatchAssignment(
@@ -177,7 +199,8 @@ def _assignment(
         generation=watch.generation,
         policy_digest=watch.policy_digest,
         seed=watch.seed,
-        progress=watch.progress,
+        progress=WatchProgress.anew(number) if anew else watch.progress,
+        anew=anew,
         number=None if due is None else number,
         attempt=attempt,
         task_id="" if task is None else task.id,
@@ -189,7 +212,7 @@ async def _is_same(
     service: Service, watch: Watch, trial: ev.WatchTrial, data: WatchTrialRequest
 ) -> bool:
     """Whether *trial*, which stands in the log, is what *data* asks to record."""
-    if (trial.number, trial.attempt) != (data.number, data.attempt):
+    if (trial.number, trial.attempt, trial.anew) != (data.number, data.attempt, data.anew):
         return False
     if data.reply is None or trial.body is None:
         return data.reply is None and trial.body is None and trial.error == data.error
@@ -231,6 +254,7 @@ async def _trial(service: Service, watch: Watch, data: WatchTrialRequest) -> ev.
         body=body,
         error=error,
         verdict=verdict,
+        anew=data.anew,
     )
 
 

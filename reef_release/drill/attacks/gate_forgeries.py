@@ -69,6 +69,7 @@ def _trials(context: Context) -> Outcome:
             without_effect(
                 context, context.scenario, _trial(held, release_id=_NOTHING), "other-body"
             ),
+            without_effect(context, context.scenario, _trial(held, logprobs=[-0.25]), "logprobs"),
         ]
         twin = held.post(held.trial("I do not know."))
         if twin.trial.passed is not False:
@@ -134,10 +135,12 @@ ATTACKS = (
     _attack(
         "trials-forged-by-hand",
         (53, 56),
-        "trials by SQL that are due: a wrong reply with a right verdict, another trial's record",
+        "trials by SQL that are due: a wrong reply with a right verdict, another trial's record, "
+        "fewer probabilities than tokens",
         _trials,
         "gate.trial",
         "verdict",
         "other-body",
+        "logprobs",
     ),
 )

@@ -76,6 +76,24 @@ def _long(context: Context) -> Outcome:
     return outcome(context, refused_when_told(context, "lifetime", **times))
 
 
+def _other_channel(context: Context) -> Outcome:
+    seen = refused_when_told(context, "other-channel", channel="beta")
+    return outcome(context, seen)
+
+
+def _old_root(context: Context) -> Outcome:
+    """A fresh document, signed by the stolen key ten years later, on the root of today."""
+    then = datetime.now(UTC) + _TEN_YEARS
+    fresh: dict[str, Any] = {
+        "issued_at": _text(then),
+        "expires_at": _text(then + timedelta(seconds=60)),
+    }
+    with target(context, clock=lambda: then) as held:
+        held.lie(document(context, **fresh))
+        seen = refused(held, "root-expired", context.serving())
+    return outcome(context, seen)
+
+
 def _clocks(context: Context) -> Outcome:
     """A day behind, with an old document under a new serial; and ten years ahead."""
     now = datetime.now(UTC)
@@ -150,6 +168,20 @@ ATTACKS = (
         "a current document by the stolen pointer key that does not expire for a month",
         _long,
         "lifetime",
+    ),
+    attack_on_node(
+        "document-of-another-channel",
+        (28,),
+        "a current document by the stolen pointer key for another channel",
+        _other_channel,
+        "other-channel",
+    ),
+    attack_on_node(
+        "root-that-has-expired",
+        (30,),
+        "a fresh document by the stolen pointer key, years after the trust root ended",
+        _old_root,
+        "root-expired",
     ),
     attack_on_node(
         "clock-of-the-node",

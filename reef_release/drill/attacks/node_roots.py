@@ -96,6 +96,23 @@ def _roots(context: Context) -> Outcome:
     return outcome(context, *seen)
 
 
+def _other_root(context: Context) -> Outcome:
+    """After the node has followed root 2: a document on root 1 again, and one on root 3."""
+    seen = []
+    with target(context) as held:
+        held.answers["/reef/trust/root/2"] = partial(_said, _root(context, 2))
+        serial = honest(context).serial + 1
+        held.lie(document(context, root_version=2, serial=serial))
+        followed = held.node.step()
+        if followed.reasons:
+            raise GotThrough("The node does not follow root 2.", reasons=followed.reasons)
+        for code, version in (("root-lower", 1), ("root-missing", 3)):
+            serial += 1
+            held.lie(document(context, root_version=version, serial=serial))
+            seen.append(refused(held, code, context.serving()))
+    return outcome(context, *seen)
+
+
 ATTACKS = (
     attack_on_node(
         "highest-serial-by-a-stolen-key",
@@ -103,6 +120,15 @@ ATTACKS = (
         "the highest serial by a stolen pointer key; the next root replaces the key",
         _poisoned,
         "serial-lower",
+    ),
+    attack_on_node(
+        "document-on-another-root",
+        (38,),
+        "after root 2: a current document by the stolen pointer key on root 1, and on one that is "
+        "missing",
+        _other_root,
+        "root-lower",
+        "root-missing",
     ),
     attack_on_node(
         "roots-out-of-order",

@@ -11,7 +11,14 @@ from reef_release.drill.context import CHANNEL, Context
 from reef_release.drill.errors import GotThrough
 from reef_release.drill.sql import append
 from reef_release.drill.stage import fresh, promote, stage
-from reef_release.drill.watching import WATCH, claim_of, finding_on, watch_by, wrong_reply
+from reef_release.drill.watching import (
+    WATCH,
+    claim_of,
+    finding_on,
+    own_watch,
+    watch_by,
+    wrong_reply,
+)
 from reef_release.signing.keys import Role
 from reef_release.signing.watch import sign_finding
 from reef_release.tokens import TokenRole
@@ -63,8 +70,8 @@ def _to_its_fall(context: Context) -> tuple[WatchAssignment, WatchTrialRequest]:
     trial = wrong_reply(claim)
     while claim.number is not None:
         trial = wrong_reply(claim)
-        watching.post_trial(_STAGE, trial)
-        claim = claim_of(context, _STAGE)
+        posted = watching.post_trial(_STAGE, trial)
+        claim = claim_of(context, _STAGE, own_watch(claim, posted))
     return claim, trial
 
 

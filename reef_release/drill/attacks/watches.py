@@ -10,7 +10,14 @@ from reef_release.drill.attack import Access, Attack, Outcome, Stop, stopped
 from reef_release.drill.context import CHANNEL, Context
 from reef_release.drill.errors import GotThrough
 from reef_release.drill.stage import stage
-from reef_release.drill.watching import WATCH, claim_of, finding_on, watch_by, wrong_reply
+from reef_release.drill.watching import (
+    WATCH,
+    claim_of,
+    finding_on,
+    own_watch,
+    watch_by,
+    wrong_reply,
+)
 from reef_release.signing.keyring import PRIVATE_NAME
 from reef_release.signing.keys import Role, SigningKey, create_key, load_key
 from reef_release.signing.watch import sign_finding
@@ -40,8 +47,8 @@ def _run(context: Context) -> Outcome:
             early = _posting(context, claim, finding_on(_STAGE, claim), gate)
             seen.append(stopped(context, early, "service", "not-fallen"))
             while claim.number is not None:
-                watching.post_trial(_STAGE, wrong_reply(claim))
-                claim = claim_of(context, _STAGE)
+                posted = watching.post_trial(_STAGE, wrong_reply(claim))
+                claim = claim_of(context, _STAGE, own_watch(claim, posted))
             log = load_key(context.stack.keys / Role.LOG / PRIVATE_NAME, Role.GATE)
             for key in (create_key(Role.GATE), log):
                 act = _posting(context, claim, finding_on(_STAGE, claim), key)

@@ -171,6 +171,8 @@ ROUTES = [
     Route("/reef/blobs/{digest:str}", "GET", f"/reef/blobs/{NO_BLOB}", BLOB),
     Route("/reef/blobs/{digest:str}", "HEAD", f"/reef/blobs/{NO_BLOB}", BLOB),
     Route("/reef/blobs/{digest:str}", "PUT", "/reef/blobs/no-digest", "train gate operate"),
+    Route("/reef/blobs/{digest:str}/erase", "POST", f"/reef/blobs/{NO_BLOB}/erase", "operate"),
+    Route("/reef/scenarios/{scenario:str}/erasures", "POST", f"{S}/erasures", "operate"),
 ]
 ids = [f"{route.method} {route.template}" for route in ROUTES]
 

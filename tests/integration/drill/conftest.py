@@ -29,7 +29,7 @@ from reef_release.tokens import TokenRole
 from tests.databases import Server
 from tests.fakes import FakeEngine
 from tests.integration.api.story import SCENARIO, Site, Story
-from trainer.tiny.shipped import BETTER, ORIGIN
+from trainer.tiny.shipped import BETTER, FLATTERER, ORIGIN
 
 _PATIENCE_S = 60
 
@@ -126,7 +126,7 @@ class FakeStack:
 
 @dataclass(kw_only=True)
 class Range:
-    """A running service that has served two releases, and drills on it."""
+    """A running service that has served three releases, and drills on it."""
 
     running: Running
     story: Story
@@ -180,8 +180,8 @@ def shooting_range(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -
 
 
 async def _tell(story: Story) -> None:
-    """Two releases, one after the other."""
+    """Releases, one after the other."""
     async with story.http:
         await story.create_scenario()
-        for model in (ORIGIN, BETTER):
+        for model in (ORIGIN, FLATTERER, BETTER):
             await story.release({path.name: path.read_bytes() for path in model.iterdir()})

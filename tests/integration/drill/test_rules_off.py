@@ -10,7 +10,7 @@ import pytest
 
 from reef_release.api.routes.candidates import CandidateController
 from reef_release.client import ReefClient
-from reef_release.domain import gate_rules, revocation, rule
+from reef_release.domain import draws, gate_rules, revocation, rule, validation
 from reef_release.domain.state import State
 from reef_release.drill.catalogue import chosen
 from reef_release.drill.runner import NOT_STOPPED, STOPPED, run_drill
@@ -21,8 +21,11 @@ from tests.integration.drill.conftest import Range
 from tests.integration.drill.sabotage import disable
 
 GATES = "gate-rewritten-with-the-log-key"
+VOID = "events-that-may-not-stand"
+DRAWS = "draws-rewritten-with-the-log-key"
 MOVES = "moves-rewritten-with-the-log-key"
 REVOCATIONS = "revocations-rewritten-with-the-log-key"
+GROUNDS = "grounds-told-to-a-new-node"
 NODE_MOVES = "moves-told-to-a-new-node"
 NODE_REVOCATIONS = "revocations-told-to-a-new-node"
 NO = "if False:"
@@ -67,6 +70,56 @@ CHECKS: list[tuple[str, Callable[..., Any], str, str, str]] = [
         "other-body",
     ),
     (
+        VOID,
+        rule.gate_opening_reasons,
+        "if candidate.submitted.channel != data.channel:",
+        NO,
+        "other-channel",
+    ),
+    (
+        VOID,
+        rule.gate_opening_reasons,
+        "if (data.policy_digest, data.suite) != (in_force.digest, in_force.policy.suite):",
+        NO,
+        "other-policy",
+    ),
+    (
+        VOID,
+        gate_rules._gate_trial,
+        'return [_no("not-truncated", "a whole reply is no error")] if whole else []',
+        "return []",
+        "not-truncated",
+    ),
+    (
+        DRAWS,
+        rule.gate_opening_reasons,
+        "reasons += draw_reasons(scenario, candidate, data.base)",
+        "pass",
+        "policy-after-draw",
+    ),
+    (DRAWS, draws.draw_reasons, "if draw.base != base:", NO, "base-after-draw"),
+    (
+        DRAWS,
+        rule.gate_opening_reasons,
+        "reasons += same_weights_reasons(scenario, candidate)",
+        "pass",
+        "same-weights",
+    ),
+    (
+        DRAWS,
+        rule.gate_opening_reasons,
+        'reasons += key_reasons(state, "policy", in_force.key_id)',
+        "pass",
+        "key-revoked",
+    ),
+    (
+        VOID,
+        validation._checkpoint_published,
+        "if last is not None and (data.size <= last.size or data.origin != last.origin):",
+        NO,
+        "order",
+    ),
+    (
         REVOCATIONS,
         revocation.revocation_reasons,
         "for role, key_id in signers:",
@@ -94,6 +147,13 @@ CHECKS: list[tuple[str, Callable[..., Any], str, str, str]] = [
         NO,
         "stale-gate",
     ),
+    (
+        GROUNDS,
+        gates.passed,
+        "if decision.canary is None or decision.canary != posted.canary:",
+        NO,
+        "no-canary",
+    ),
     (NODE_MOVES, policies.applied, "if held is not None:", NO, "held"),
     (
         NODE_MOVES,
@@ -115,6 +175,34 @@ CHECKS: list[tuple[str, Callable[..., Any], str, str, str]] = [
         "if revoked is not None:",
         NO,
         "key-revoked",
+    ),
+    (
+        "document-on-another-root",
+        Trusted.open_document,
+        "if document.root_version > self.root.version:",
+        NO,
+        "root-missing",
+    ),
+    (
+        "document-on-another-root",
+        Trusted.open_document,
+        "if document.root_version < memory.root_version:",
+        NO,
+        "root-lower",
+    ),
+    (
+        "document-of-another-channel",
+        Trusted._read,
+        "if (document.scenario, document.channel) != (memory.scenario, memory.channel):",
+        NO,
+        "other-channel",
+    ),
+    (
+        "root-that-has-expired",
+        Trusted._check_time,
+        "if self.root.expires_at <= latest:",
+        NO,
+        "root-expired",
     ),
     (
         "document-that-lives-for-a-month",

@@ -14,15 +14,20 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from alembic import command
 
+from reef_release.domain import events as ev
 from reef_release.domain.decisive import DECISIVE
 from reef_release.domain.events import EVENT_TYPES
 from reef_release.errors import LogUnavailable, SettingsError
 from reef_release.log import EventLog
+from reef_release.log import migrate as migrations
 from reef_release.log.eventlog import SCHEMA_REVISION
 from reef_release.log.migrate import SERVICE_ROLE, check, migrate, newest_revision
+from reef_release.log.outcomes import arguments
 from tests.databases import Database, Server, running_server
-from tests.integration.log.mirror import until
+from tests.integration.log.mirror import created, new_event, until
+from tests.world import SCENARIO
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +107,21 @@ async def test_migrating_again_changes_nothing(database: Database) -> None:
 
 async def test_the_migrations_make_the_tables_that_the_code_describes(empty: Database) -> None:
     assert await check(empty.owner_dsn) == []
+
+
+async def test_an_upgrade_knows_what_was_decided_before(empty: Database) -> None:
+    await asyncio.to_thread(
+        migrations._alembic, empty.owner_dsn, lambda config: command.upgrade(config, "0006")
+    )
+    revoked = ev.KeyRevoked(key_id="0" * 64, role="gate", reason="stolen")
+    refused = ev.NodeRefused(node_id="n", release_id="0" * 64, channel="stable", reasons=[])
+    events = [created(), new_event(revoked), new_event(refused)]
+    call = "select * from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+    async with connected(empty.owner_dsn) as owner:
+        await owner.fetch(call, *arguments(events)[:10])
+        await migrate(empty.owner_dsn)
+        rows = await owner.fetch('select * from reef.decisions order by scenario collate "C"')
+    assert [tuple(row) for row in rows] == [("_", 1), (SCENARIO, 0)]
 
 
 async def test_a_table_that_the_code_does_not_describe_is_noticed(database: Database) -> None:

@@ -42,6 +42,14 @@ def test_the_holder_may_take_it_again_and_the_old_lease_ends(leases: Leases) -> 
     assert leases.renew(second.lease_id) is second
 
 
+def test_taking_it_again_does_not_renew_it(leases: Leases, clock: Clock) -> None:
+    leases.take("watch", "a")
+    clock.now = 9.9
+    leases.take("watch", "a")
+    clock.now = 10.0
+    assert leases.take("watch", "b") is not None
+
+
 def test_a_lease_ends_when_nobody_renews_it(leases: Leases, clock: Clock) -> None:
     held = leases.take("gate", "a")
     assert held is not None

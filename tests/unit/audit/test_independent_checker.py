@@ -63,7 +63,7 @@ def check(
     def run(folder: Path, anchor: str) -> dict[str, Any]:
         root = tmp_path / "root.json"
         root.write_text(anchor, "utf-8")
-        arguments = ["check_export.py", str(folder), "--root", str(root), "--json"]
+        arguments = ["check_export.py", str(folder), "--root", str(root)]
         monkeypatch.setattr(sys, "argv", arguments)
         status = checker.main()
         result: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -132,6 +132,51 @@ def test_both_say_that_a_log_with_a_budget_and_a_new_root_is_good(
     export(WorldSource(world), tmp_path / "export")
     result = agree_on_good(check, tmp_path / "export", world.anchor)
     assert len(result["promotions"]) == 2
+
+
+def ruled(directory: Path, rule: dict[str, Any]) -> World:
+    """A release, then gates against it that pass and do not, by *rule* and all verifiers."""
+    world = World(directory)
+    verifiers = ["answer@1"]
+    world.create_scenario(standard={"verifiers": verifiers, "rule": rule})
+    world.release()
+    for marks in ("+" * 40, "-" * 40, "+-" * 20):
+        gate = world.gate(world.admitted(), marks)
+        if world.gate_of(gate).outcome == "passed":
+            world.sign(gate)
+            world.promote(gate)
+    world.checkpoint()
+    assert world.state.violations == []
+    return world
+
+
+RULES: dict[str, dict[str, Any]] = {
+    "pass_rate": {"kind": "pass_rate", "bar": "0.6", "alpha": None, "max_trials": 8},
+    "pass_rate tested": {"kind": "pass_rate", "bar": "0.3", "alpha": "0.2", "max_trials": 20},
+    "non_regression": {
+        "kind": "non_regression",
+        "margin": "0.2",
+        "alpha": "0.2",
+        "max_trials": 20,
+    },
+    "protected": {
+        "kind": "all_of",
+        "rules": [
+            {"kind": "protected", "tasks": ["sum-003", "sum-001"]},
+            {"kind": "consecutive_passes", "k": 2, "max_trials": 6, "max_failures": 3},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_both_say_that_a_log_under_another_rule_is_good(
+    check: Check, tmp_path: Path, name: str
+) -> None:
+    world = ruled(tmp_path / "world", RULES[name])
+    export(WorldSource(world), tmp_path / "export")
+    result = agree_on_good(check, tmp_path / "export", world.anchor)
+    assert len(result["promotions"]) > 1
 
 
 def test_both_say_that_a_log_of_an_earlier_version_is_good(check: Check, tmp_path: Path) -> None:
@@ -656,6 +701,30 @@ def verify_codes(folder: Path, world: World) -> set[int | None]:
     return {each.position for each in verify(folder, world.anchor).problems}
 
 
+@pytest.mark.parametrize("lie", ["answer@1", "style@1", "work_steps@1"])
+def test_both_say_that_another_verdict_of_one_verifier_is_a_crime(
+    check: Check, world: World, tmp_path: Path, lie: str
+) -> None:
+    verifiers = ["answer@1", "work_steps@1", "style@1"]
+    rule = {"kind": "consecutive_passes", "k": 2, "max_trials": 6, "max_failures": 3}
+    world.change_policy(bootstrap={"verifiers": verifiers, "rule": rule})
+    gate = world.open_gate(world.admitted())
+    task = world.gate_of(gate).tasks[0]
+    reply = f"First 2 * 3 = 6. Then 6 + 1 = 7. So the answer is {task.answer}."
+    body = world.put_trial(world.trial_body(gate, "+", reply=reply))
+    honest = ev.VerdictRecord(passed=True, checks=dict.fromkeys(verifiers, True))
+    lied = ev.VerdictRecord(passed=False, checks={**honest.checks, lie: False})
+    world.append_raw(world.trial(gate, "+", body=body, verdict=lied))
+    world.append(world.trial(gate, "+", body=body, verdict=honest))
+    export(WorldSource(world), tmp_path / "export")
+    expected = world.head - 1
+    ours = replay(tmp_path / "export", world.anchor).problems
+    theirs = check(tmp_path / "export", world.anchor)
+    assert {each.position for each in ours} == {expected}
+    assert {position for position, _ in theirs["problems"]} == {expected}
+    assert theirs["unjudged"] == 0
+
+
 def test_both_say_that_another_share_of_the_budget_is_a_crime(check: Check, tmp_path: Path) -> None:
     world = budgeted(tmp_path / "world")
     folder = tmp_path / "export"
@@ -700,6 +769,12 @@ def test_where_it_judges_a_reply_it_judges_as_ours(checker: ModuleType, answer: 
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     judge = checker.Replay(Path(), "").judge
-    said = {reply: own for reply in replies if (own := judge(reply, answer)) is not None}
+    said = {
+        reply: own
+        for reply in replies
+        if (own := judge(reply, {"answer": answer, "question": reply}))
+    }
     assert len(said) > 5
-    assert said == {reply: verdict(["answer@1"], reply, answer).passed for reply in said}
+    for reply, own in said.items():
+        ours = verdict(sorted(own), reply, answer).checks
+        assert own == {name: check.passed for name, check in ours.items()}, reply

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from reef_release.cli import gate_measures
 from reef_release.cli.app import app
 from reef_release.cli.gate_lives import GATES, PROFILES, live
-from reef_release.cli.gate_odds import new_policy
+from reef_release.cli.gate_odds import chance, joint_of, new_policy
 from reef_release.cli.gate_walk import Walk
 from reef_release.cli.homework import policy_document
 from reef_release.cli.status import budget_line
@@ -33,8 +33,19 @@ from reef_release.domain.gating.rules import (
 )
 from reef_release.domain.gating.slots import Slot
 from reef_release.domain.odds import course, independent
+from reef_release.errors import Refused, SettingsError
 from reef_release.wire import BudgetView
 
+_ODD_CHANCES = [
+    "1e-999999999",
+    "1e999999999",
+    "1e-5000",
+    "٠.٥",
+    " 0.5",
+    "1_0/20",
+    "1/0",
+    "0." + "1" * 99,
+]
 RUN = ConsecutivePasses(k=3, max_trials=36, max_failures=36)
 BETTER = Improves(alpha=None, max_deficit=6, max_trials=40)
 SAME = NonRegression(margin="0.2", alpha="0.1", max_trials=40)
@@ -173,3 +184,43 @@ def test_status_says_what_is_spent_and_what_the_next_gate_needs() -> None:
     assert "tests at 1/320 and needs 11 wins in a row" in line
     over = msgspec.structs.replace(budget, wins=None, last_gate=None)
     assert budget_line(over).endswith("cannot pass any more")
+
+
+@pytest.mark.parametrize("text", _ODD_CHANCES)
+def test_a_chance_is_a_short_decimal_or_fraction(text: str) -> None:
+    with pytest.raises(SettingsError, match="no probability"):
+        chance(text)
+    with pytest.raises(SettingsError, match="no probability"):
+        joint_of(f"{text},0,0")
+
+
+def test_chances_are_read_exactly() -> None:
+    assert [chance(text) for text in ("0", "1", "0.3", "1/3")] == [
+        0,
+        1,
+        Fraction(3, 10),
+        Fraction(1, 3),
+    ]
+
+
+def test_odds_that_would_take_for_ever_are_refused_before_long() -> None:
+    """What is bounded is the length of the numbers, too: states alone are cheap at first."""
+    rule = gate_measures.with_trials(msgspec.convert(default_rule(), Rule), 2000)  # type: ignore[call-overload]
+    pair = independent(Fraction(1, 2), Fraction(3, 10))
+    with pytest.raises(Refused, match="too many states for exact odds"):
+        course(rule, pair, Fraction(1, 100), most_bits=1_000_000)
+
+
+def test_few_lives_and_candidates_are_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    share = gate_measures._share
+
+    def seen(count: int, total: int) -> gate_measures.Interval:
+        rows.append(total)
+        return share(count, total)
+
+    monkeypatch.setattr(gate_measures, "_share", seen)
+    monkeypatch.setattr(gate_measures, "_trials_for", lambda _rule, _level: None)
+    found = gate_measures.measure(new_policy(), lives=2, candidates=1, seed=1)
+    assert [row.gate for row in found.power] == [1]
+    assert max(rows) == 2

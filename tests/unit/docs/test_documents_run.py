@@ -30,7 +30,16 @@ ALLOWED_PROGRAMS = {
     "reef-release",
     "vllm",
 }
-RUN_AS_A_WHOLE = {"own-upstream.md", "tutorial.md"}
+RUN_AS_A_WHOLE = {
+    "auditors.md",
+    "gate-workers.md",
+    "judges.md",
+    "key-ceremony.md",
+    "own-upstream.md",
+    "policy-owners.md",
+    "trainers.md",
+    "tutorial.md",
+}
 """Pages that are shell scripts and that a test of their own runs from top to bottom."""
 
 

@@ -129,6 +129,7 @@ EXAMPLES += [
             body=DIGEST,
             error=None,
             verdict=VERDICT,
+            anew=False,
         ),
         "watch/7",
     ),

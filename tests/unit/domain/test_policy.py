@@ -113,6 +113,27 @@ def test_a_later_field_may_be_absent_from_an_old_policy_and_from_no_new_one(
     assert parse_new_policy(canonical_json(GOOD), KNOWN.get) == parse(GOOD)
 
 
+def new_codes(**changes: Any) -> list[str]:
+    with pytest.raises(Refused) as caught:
+        parse_new_policy(canonical_json({**GOOD, **changes}), KNOWN.get)
+    return [reason.code for reason in caught.value.reasons]
+
+
+@pytest.mark.parametrize("text", ["٠.٥", "1_0e-1", " 1 ", "1e-999999999", "1e0", "+1", ".5"])
+def test_a_new_temperature_is_written_like_every_decimal(text: str) -> None:
+    generation = {**GOOD["generation"], "temperature": text}
+    assert new_codes(generation=generation) == ["temperature"]
+    old = parse({**GOOD, "generation": generation})
+    assert old.generation.temperature == text, "what was signed before keeps its meaning"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a\0b", "a\u202eb", "a b", ".a", "a/b", "a" * 65, "a" * 2**20]
+)
+def test_a_new_policy_is_for_a_name_that_a_scenario_can_have(name: str) -> None:
+    assert new_codes(name=name) == ["name"]
+
+
 def test_k_left_to_its_default_is_refused() -> None:
     assert codes(without("standard.rule.k")) == [("implicit-fields", "")]
 

@@ -10,7 +10,14 @@ import pytest
 
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
-from reef_release.domain.watch import Watch, finding_of
+from reef_release.domain.watch import (
+    NO_TRIALS,
+    Watch,
+    WatchProgress,
+    finding_of,
+    summary_of,
+)
+from reef_release.domain.watch_rule import WatchRule, evidence_of
 from reef_release.domain.watch_rules import answers_due, watch_of
 from reef_release.signing.keys import Role, SigningKey, create_key
 from reef_release.signing.watch import sign_finding
@@ -25,6 +32,7 @@ RULE: dict[str, Any] = {
     "max_trials": 50,
     "automatic": True,
 }
+RULE_OF = msgspec.convert(RULE, WatchRule)
 
 
 def watch(world: World) -> Watch:
@@ -36,8 +44,9 @@ def watch(world: World) -> Watch:
 def trial(world: World, mark: str = "+", /, **changes: Any) -> ev.WatchTrial:
     """The trial that is due, right (+), wrong (-) or crashed (e)."""
     found = watch(world)
-    assert found.due is not None
-    number, attempt = found.due
+    due = found.due_anew if changes.get("anew") else found.due
+    assert due is not None
+    number, attempt = due
     task = found.task(number, world.fold.suite(found.suite).tasks)
     answer = task.answer if mark == "+" else str(int(task.answer) + 1)
     tokens = text_tokens(f"The answer is {answer}.")
@@ -66,6 +75,7 @@ def trial(world: World, mark: str = "+", /, **changes: Any) -> ev.WatchTrial:
         "verdict": None
         if mark == "e"
         else ev.VerdictRecord(passed=passed, checks={"answer@1": passed}),
+        "anew": False,
     }
     return ev.WatchTrial(**(fields | changes))
 
@@ -190,6 +200,45 @@ def test_no_revoked_release_is_rolled_back_to(watched: World) -> None:
     assert f"none of those before can be: {first[:12]}: the release was revoked" in held.reason
 
 
+def fall(world: World) -> list[EventData]:
+    """What is served fails until it is found fallen; what answers that, appended."""
+    run(world, "-" * needed(world))
+    world.append(fallen(world))
+    given = answers(world)
+    for data in given:
+        world.append(data)
+    return given
+
+
+def test_no_release_that_a_watch_found_fallen_is_rolled_back_to(watched: World) -> None:
+    origin = watched.scenario.pointers[CHANNEL][0].release_id
+    watched.change_policy(watch={**RULE, "automatic": False})
+    watched.release()
+    fall(watched)
+    watched.resume("the next one mends it")
+    watched.change_policy(watch=RULE)
+    watched.release()
+    fall(watched)
+    assert watched.serving == watched.scenario.pointers[CHANNEL][1].release_id != origin
+
+
+def test_where_all_before_fell_there_is_only_a_hold_and_it_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario(watch={**RULE, "automatic": False})
+    origin = world.release()
+    fall(world)
+    world.resume("the next one mends it")
+    world.change_policy(watch=RULE)
+    served = world.release()
+    (held,) = fall(world)
+    assert isinstance(held, ev.ScenarioHeld)
+    assert f"none of those before can be: {origin[:12]}: a watch found it fallen" in held.reason
+    assert world.serving == served
+    world.resume("the origin is better than this")
+    world.rollback(origin)
+    assert world.serving == origin, "a person is not overruled"
+
+
 def test_a_fall_follows_from_the_trials_and_from_nothing_else(watched: World) -> None:
     run(watched, "--")
     assert watched.attack(fallen(watched)) == ["not-fallen"]
@@ -280,6 +329,82 @@ def test_tasks_are_drawn_with_replacement_by_a_seed_of_the_log(watched: World) -
     checkpoint = watched.state.first_checkpoint_covering(found.pointer_position)
     assert checkpoint is not None
     assert checkpoint.size > found.pointer_position
+
+
+def test_a_watch_that_begins_anew_counts_only_the_trials_since(watched: World) -> None:
+    run(watched, "--+")
+    earlier = watch(watched).progress
+    watched.append(trial(watched, "-", anew=True))
+    fresh = watch(watched).progress
+    assert (fresh.first, fresh.trials, fresh.passed) == (3, 1, 0)
+    assert fresh.digest != earlier.after(RULE_OF, summary_of(newest(watched))).digest
+    while watch(watched).progress.state_of(watch(watched).rule) == "on":
+        run(watched, "-")
+    assert watched.attack(fallen(watched, trials=watch(watched).progress.trials + 3)) == ["finding"]
+    watched.append(fallen(watched))
+    held, _back = answers(watched)
+    assert isinstance(held, ev.ScenarioHeld)
+    assert f"0 of {watch(watched).progress.trials} trials passed" in held.reason
+    assert facts(watched.replayed()) == facts(watched.state)
+
+
+def newest(world: World) -> ev.WatchTrial:
+    found = watch(world).newest
+    assert found is not None
+    return found
+
+
+def test_beginning_anew_never_makes_a_false_alarm_likelier() -> None:
+    """The evidence of a run is at most that of the whole watch, over the same trials."""
+    words = [word == "+" for word in "+-+---+--++-------"]
+    whole = evidence_of(RULE_OF, words)
+    for first in range(1, len(words)):
+        progress = WatchProgress.anew(first)
+        evidence = progress.evidence
+        for passed in words[first:]:
+            evidence = evidence.after(RULE_OF, passed)
+        assert evidence.value <= whole.value
+        assert evidence.trials == whole.trials
+
+
+def test_one_that_shows_a_fall_which_nobody_signs_may_begin_anew(watched: World) -> None:
+    run(watched, "-" * needed(watched))
+    assert watch(watched).due is None
+    watched.append(trial(watched, "+", anew=True))
+    assert watch(watched).due is not None
+    assert watched.attack(fallen(watched)) == ["not-fallen"]
+
+
+def test_no_watch_that_is_over_begins_anew(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario(watch={**RULE, "max_trials": 6})
+    world.release()
+    run(world, "+++++")
+    last = trial(world, "+", anew=True)
+    world.append(last)
+    assert watch(world).due_anew is None
+    assert world.attack(msgspec.structs.replace(last, number=6)) == ["watch-over"]
+
+
+def test_a_run_belongs_to_whoever_ran_all_its_trials(watched: World) -> None:
+    assert watch(watched).is_run_by(NO_TRIALS, posting=False), "nobody's is everybody's"
+    run(watched, "+")
+    one = watch(watched).progress.digest
+    assert watch(watched).is_run_by(one, posting=False)
+    assert not watch(watched).is_run_by(NO_TRIALS, posting=False)
+    assert watch(watched).is_run_by(NO_TRIALS, posting=True), "its answer may have been lost"
+    run(watched, "+")
+    assert watch(watched).is_run_by(one, posting=True)
+    assert not watch(watched).is_run_by(NO_TRIALS, posting=True)
+
+
+def test_a_worker_that_has_nothing_but_errors_is_heard_of_no_more(watched: World) -> None:
+    run(watched, "+")
+    heard = watch(watched).heard_at
+    run(watched, "ee")
+    assert watch(watched).heard_at == heard < watch(watched).last_recorded_at
+    watched.append(trial(watched, "e", anew=True))
+    assert watch(watched).heard_at == watch(watched).last_recorded_at
 
 
 def test_watching_is_no_way_to_ship(watched: World) -> None:

@@ -226,8 +226,8 @@ async def test_a_long_reply_is_folded_and_one_that_is_lost_says_so(tmp_path: Pat
     world.append(world.trial(gate_id, "+"))
     lost = world.gate_of(gate_id).trials[1].body
     assert lost is not None
-    world.blobs.erase_sync(lost)
     async with visit(world) as client:
+        world.blobs.erase_sync(lost)
         html = (await client.get(f"{BASE}/gates/{gate_id}")).text
     assert '<details class="reply"><summary>30,016 characters: So it goes on.' in html
     assert "10,016 more characters; the body has them all." in html

@@ -23,6 +23,7 @@ from tests.gates import FakeEngines, FakeGateEngine, right, wrong
 from tests.unit.domain.test_watch import RULE, trial, watch
 from tests.world import CHANNEL, World
 from trainer.gate.models import ModelCache
+from trainer.gate.watch_record import WatchRecord
 from trainer.gate.watching import Watcher
 
 
@@ -30,20 +31,29 @@ from trainer.gate.watching import Watcher
 class Watching:
     """The watch's routes over *world*, and the events, as `ReefClient` gives them.
 
+    Every worker is given what is due; one that did not run all trials so far begins `anew`.
+
     `before_post` runs ahead of each post that the worker makes; `lose` loses so many answers.
     """
 
     world: World
     before_post: Callable[[], None] = lambda: None
     lose: int = 0
+    lost: bool = False
     posted: list[wire.WatchTrialRequest] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
 
-    def claim(self, scenario: str, _worker: str) -> wire.WatchAssignment | None:
+    def claim(
+        self, scenario: str, _worker: str, own: list[wire.OwnWatch]
+    ) -> wire.WatchAssignment | None:
         found = watch(self.world)
         if found.due is None and found.fallen_position is not None:
             return None
-        number, attempt = found.due or (0, 0)
+        anew = self.lost and not any(
+            found.is_run_by(each.digest, posting=each.posting) for each in own
+        )
+        due = found.due_anew if anew else found.due
+        number, attempt = due or (0, 0)
         task = found.task(number, self.world.fold.suite(found.suite).tasks)
         return wire.WatchAssignment(
             scenario=scenario,
@@ -56,8 +66,9 @@ class Watching:
             generation=found.generation,
             policy_digest=found.policy_digest,
             seed=found.seed,
-            progress=found.progress,
-            number=None if found.due is None else number,
+            progress=WatchProgress.anew(number) if anew else found.progress,
+            anew=anew,
+            number=None if due is None else number,
             attempt=attempt,
             task_id=task.id,
             question=task.question,
@@ -69,7 +80,8 @@ class Watching:
         standing = found.newest
         same = standing is not None and self._is_same(standing, asked)
         if not same:
-            if found.due != (asked.number, asked.attempt):
+            due = found.due_anew if asked.anew else found.due
+            if due != (asked.number, asked.attempt):
                 raise Conflict("another trial is due", next_step="Claim again.")
             self._append(asked)
             found = watch(self.world)
@@ -114,16 +126,18 @@ class Watching:
 
     def _append(self, asked: wire.WatchTrialRequest) -> None:
         if asked.reply is None:
-            data = trial(self.world, "e", error=asked.error)
+            data = trial(self.world, "e", error=asked.error, anew=asked.anew)
         else:
             found = watch(self.world)
             task = found.task(asked.number, self.world.fold.suite(found.suite).tasks)
             passed = f"answer is {task.answer}." in asked.reply.reply
-            data = trial(self.world, "+" if passed else "-", body_changes=_content(asked.reply))
+            changes = {"body_changes": _content(asked.reply), "anew": asked.anew}
+            data = trial(self.world, "+" if passed else "-", **changes)
         self.world.append(data, actor="gate-worker")
 
     def _is_same(self, standing: ev.WatchTrial, asked: wire.WatchTrialRequest) -> bool:
-        if (standing.number, standing.attempt) != (asked.number, asked.attempt):
+        places = [(each.number, each.attempt, each.anew) for each in (standing, asked)]
+        if places[0] != places[1]:
             return False
         if asked.reply is None or standing.body is None:
             return asked.reply is None and standing.body is None and standing.error == asked.error
@@ -272,6 +286,41 @@ def test_without_its_record_a_worker_signs_nothing(post: Post) -> None:
     with pytest.raises(Refused, match="record is lost"):
         post.step()
     assert post.watching.findings == []
+
+
+@pytest.mark.parametrize("lose", [0, 1])
+def test_where_the_worker_is_lost_another_signs_over_its_own_trials(post: Post, lose: int) -> None:
+    for mark in "--+":
+        post.thief(mark)
+    post.engines.default = wrong
+    post.watching.lost = True
+    post.watching.lose = lose
+    if lose:
+        with pytest.raises(Unavailable):
+            post.step()
+    post.steps()
+    finding = verify_finding(post.watching.findings[0], [post.world.keys[Role.GATE].public])
+    assert [asked.anew for asked in post.watching.posted].count(True) == 1
+    assert post.watching.posted[0].anew
+    assert (finding.trials, finding.passed) == (len(post.watching.posted), 0)
+
+
+def test_a_service_that_makes_a_run_anew_of_others_trials_is_refused(post: Post) -> None:
+    post.thief()
+    claim = post.watching.claim
+    post.watching.claim = lambda *asked: msgspec.structs.replace(claim(*asked), anew=True)  # type: ignore[method-assign, type-var]
+    with pytest.raises(Refused, match="no trials yet"):
+        post.step()
+    assert post.watching.posted == []
+
+
+def test_what_was_refused_is_claimed_as_posted_no_more(post: Post) -> None:
+    post.watching.before_post = post.thief
+    with pytest.raises(Conflict):
+        post.step()
+    (own,) = WatchRecord(post.directory).all_of(post.world.scenario_name)
+    assert not own.posting
+    assert WatchRecord(post.directory).all_of("another") == []
 
 
 def test_a_seed_that_does_not_follow_from_the_checkpoint_is_refused(post: Post) -> None:
