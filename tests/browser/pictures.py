@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from PIL import Image
@@ -13,6 +13,10 @@ from playwright.sync_api import Page
 __all__ = ["take_picture"]
 
 _COLOURS = 256
+_APART = 8
+"""Of colours that are closer than this in every channel, only the one seen most often is kept."""
+
+_Colour = tuple[int, int, int]
 
 
 def take_picture(page: Page, directory: Path, name: str) -> None:
@@ -24,8 +28,19 @@ def take_picture(page: Page, directory: Path, name: str) -> None:
     shown = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     counted = shown.getcolors(shown.width * shown.height) or []
     often = sorted(counted, key=lambda each: each[0], reverse=True)
-    colours: Iterable[tuple[int, int, int]] = (each for _, each in islice(often, _COLOURS))  # type: ignore[misc]
     palette = Image.new("P", (1, 1))
-    palette.putpalette(list(chain.from_iterable(colours)))
+    palette.putpalette(list(chain.from_iterable(_kept(each for _, each in often))))  # type: ignore[misc]
     few = shown.quantize(palette=palette, dither=Image.Dither.NONE)
     few.save(directory / f"{name}.png", optimize=True)
+
+
+def _kept(colours: Iterable[_Colour]) -> list[_Colour]:
+    """The first colours that are far enough from all before them."""
+    kept: list[_Colour] = []
+    for each in colours:
+        near = any(max(abs(a - b) for a, b in zip(each, k, strict=True)) < _APART for k in kept)
+        if not near:
+            kept.append(each)
+        if len(kept) == _COLOURS:
+            break
+    return kept
