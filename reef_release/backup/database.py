@@ -181,7 +181,7 @@ async def _append(connection: asyncpg.Connection, later: Sequence[NewEvent]) -> 
     taken = 0
     for first in range(0, len(later), _TOGETHER):
         found = await connection.fetch(
-            "select outcome from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            "select outcome from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
             *arguments(later[first : first + _TOGETHER]),
         )
         taken += sum(row["outcome"] == "appended" for row in found)
