@@ -2,7 +2,9 @@
 
 Weights, bundles, canaries and schemas are for whoever works with them. Suites hold the gate's
 answers and trial bodies hold what models replied: these are secret, the auditor's alone, also
-where a candidate lists their digest among its own files. What is named once stays named.
+where a candidate lists their digest among its own files. A candidate's files are shared once they
+are admitted, and a canary once its gate has passed: before that, anybody with a trainer's or a gate
+worker's token could name what a person said. What is named once stays named.
 """
 
 from __future__ import annotations
@@ -33,11 +35,12 @@ class BlobReaders:
                 self._secret[scenario].add(state.scenarios[scenario].policy.policy.suite)
             case ev.PolicyChanged():
                 self._secret[scenario].add(state.scenarios[scenario].policy.policy.suite)
-            case ev.CandidateSubmitted() as data:
-                self._shared[scenario].update(file.sha256 for file in data.files)
+            case ev.CandidateAdmitted() as data:
+                files = state.scenarios[scenario].candidates[data.candidate_id].submitted.files
+                self._shared[scenario].update(file.sha256 for file in files)
             case ev.ReleaseSigned() as data:
                 self._shared[scenario].add(data.bundle)
-            case ev.DecisionPosted() as data if data.canary is not None:
+            case ev.GatePassed() as data if data.canary is not None:
                 self._shared[scenario].add(data.canary)
             case ev.GateTrial() | ev.WatchTrial() as data if data.body is not None:
                 self._secret[scenario].add(data.body)

@@ -59,7 +59,7 @@ class References:
                         yield Reference(file.sha256, f"the file {file.path}", file.size_bytes)
             case ev.GateTrial() | ev.WatchTrial() if data.body is not None:
                 yield Reference(data.body, "the raw record of the trial")
-            case ev.DecisionPosted() if data.canary is not None:
+            case ev.GatePassed() if data.canary is not None:
                 yield Reference(data.canary, "the canary")
             case ev.ReleaseSigned():
                 yield Reference(data.bundle, "the weights signature")

@@ -62,7 +62,7 @@ def kept_by(scenario: Scenario | None, data: EventData) -> Iterator[str]:
             yield data.suite
         case ev.GateTrial() | ev.WatchTrial() if data.body is not None:
             yield data.body
-        case ev.DecisionPosted() if data.canary is not None:
+        case ev.GatePassed() if data.canary is not None:
             yield data.canary
         case ev.ReleaseSigned():
             yield data.bundle

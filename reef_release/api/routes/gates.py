@@ -29,7 +29,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rules import measures
 from reef_release.domain.rule import gate_opening_reasons, is_decided
 from reef_release.domain.state import Scenario
-from reef_release.errors import Conflict, NotFound, Refused
+from reef_release.errors import Conflict, NotFound, PayloadTooLarge, Refused
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import (
     ClaimRequest,
@@ -44,7 +44,13 @@ from reef_release.wire import (
 __all__ = ["GateController", "renew_lease"]
 
 _GATE = commands(TokenRole.GATE)
+_CANARY_LIMIT_BYTES = 4 * 1024 * 1024
 _log = structlog.get_logger(__name__)
+
+
+class _Canaries(msgspec.Struct, frozen=True):
+    canaries: list[msgspec.Raw]
+
 
 _DECISIONS: dict[str, type[ev.DecisionPosted]] = {
     kind.TYPE.removeprefix("gate."): kind
@@ -132,11 +138,8 @@ class GateController(Controller):
                 + (f"ended as {gate.outcome}." if gate.outcome else "still waits for trials."),
                 next_step="Claim again to see what is due.",
             )
-        if data.canary is not None and not await service.blobs.exists(data.canary):
-            raise Refused(
-                f"The canary blob {data.canary} is not stored.",
-                next_step="Upload it to /reef/blobs first.",
-            )
+        if data.canary is not None:
+            await _check_canary(service, outcome, data.canary)
         kind = _DECISIONS[outcome]
         appended, _ = await service.commands.append(
             request.user.name,
@@ -151,6 +154,31 @@ class GateController(Controller):
             ),
         )
         return DecisionView(position=appended.position, outcome=outcome)
+
+
+async def _check_canary(service: Service, outcome: str, digest: str) -> None:
+    """Raises `Refused` unless it is a record of canaries, of a gate that passed.
+
+    From then on everybody who serves may read it, and nobody may erase it; so no digest of what a
+    person said may stand there.
+    """
+    if outcome != "passed":
+        raise Refused(
+            f"A gate that ends as {outcome} has no canary.",
+            next_step="Post the decision without one.",
+        )
+    if not await service.blobs.exists(digest):
+        raise Refused(
+            f"The canary blob {digest} is not stored.",
+            next_step="Upload it to /reef/blobs first.",
+        )
+    try:
+        msgspec.json.decode(await service.blobs.read(digest, _CANARY_LIMIT_BYTES), type=_Canaries)
+    except (msgspec.DecodeError, UnicodeDecodeError, PayloadTooLarge) as error:
+        raise Refused(
+            f"The blob {digest} is no record of canaries: {error}.",
+            next_step='Upload {"canaries": [...]} as the gate worker measures them.',
+        ) from error
 
 
 @post(

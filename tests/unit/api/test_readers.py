@@ -68,9 +68,10 @@ def test_suites_and_trial_bodies_are_the_auditors(world: World) -> None:
 
 def test_a_suite_closes_as_soon_as_a_policy_names_it(world: World) -> None:
     suite = world.blobs.put_bytes_sync(b'{"id":"a","question":"b","answer":"c"}\n' * 1)
-    world.submit({"README.md": b'{"id":"a","question":"b","answer":"c"}\n'})
-    readers = told(world)
-    assert readers.may_read(who("train"), suite)
+    candidate = world.submit({"README.md": b'{"id":"a","question":"b","answer":"c"}\n'})
+    assert not told(world).may_read(who("train"), suite), "anybody could name anything as a file"
+    world.admit(candidate)
+    assert told(world).may_read(who("train"), suite)
     part = {
         "verifiers": ["answer@1"],
         "rule": {"kind": "consecutive_passes", "k": 1, "max_trials": 1, "max_failures": 1},
