@@ -20,7 +20,7 @@ from reef_release.audit.http_source import ClientSource
 from reef_release.backup import make_backup, read_erasures, recover, write_keys
 from reef_release.backup.layout import read_manifest
 from reef_release.client import ReefClient
-from reef_release.errors import Conflict, NotFound, ReefError
+from reef_release.errors import Conflict, NotFound, ReefError, Refused
 from reef_release.log.migrate import migrate
 from tests.databases import Database, Server
 from tests.erasing import SECRET, WHY, holding
@@ -187,6 +187,80 @@ async def test_what_was_erased_after_the_backup_does_not_come_back(
         "recover",
         WHY["reason"],
     )
+
+
+@pytest.mark.parametrize("given", [False, True])
+async def test_what_was_erased_behind_a_point_in_time_stays_erased(
+    told: Story, empty: Database, tmp_path: Path, given: bool
+) -> None:
+    view = await told.post("operate", told.path("erasures"), {**WHY, "tag": "here"})
+    [digest] = {each["digest"] for each in view["bodies"]}
+    backup = await backed_up(told, tmp_path / "backup")
+    assert holding(backup, SECRET) == []
+    [_, last] = [each["position"] for each in await told.events(type="body.erased")]
+    printed = tmp_path / "erased.json"
+    printed.write_text(json.dumps(view))
+    site = told.site
+    home = tmp_path / "new"
+    found = await recover(
+        backup,
+        empty.owner_dsn,
+        home / "blobs",
+        site.anchor,
+        to=last - 1,
+        erasures=read_erasures([backup, printed]) if given else (),
+    )
+    assert (found.size, found.withheld, found.erased, found.missing) == (last, 1, 1, 0)
+    elsewhere = {"home": home, "database_url": empty.service_dsn, "keys": site.home / "keys"}
+    async with open_story(site, **elsewhere) as two:
+        assert two.service is not None
+        assert two.service.state.violations == []
+        assert two.service.state.erased[digest].reason == WHY["reason"]
+        assert (await two.ask("audit", "HEAD", f"/reef/blobs/{digest}")).status_code == 410
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"turn_id": "nobody"}, "unknown-turn"),
+        ({"scenario": "elsewhere"}, "unknown-scenario"),
+        ({"kind": "votes"}, "other-body"),
+        ({"reason": ""}, "no-reason"),
+    ],
+)
+async def test_an_erasure_that_the_log_does_not_bear_out_is_refused(
+    told: Story, empty: Database, tmp_path: Path, changes: dict[str, str], code: str
+) -> None:
+    backup = await backed_up(told, tmp_path / "backup")
+    call = (await told.events(type="interaction.recorded"))[-1]
+    right = {
+        "scenario": told.scenario,
+        "turn_id": call["data"]["interaction_id"],
+        "kind": "call",
+        "digest": call["data"]["body"],
+    }
+    printed = tmp_path / "erased.json"
+    printed.write_text(json.dumps({"bodies": [right | changes]}))
+    with pytest.raises(Refused) as refused:
+        await recover(
+            backup,
+            empty.owner_dsn,
+            tmp_path / "blobs",
+            told.site.anchor,
+            erasures=read_erasures([printed]),
+        )
+    assert [each.code for each in refused.value.reasons] == [code]
+    assert await rows(empty.owner_dsn) == []
+    assert set(os.listdir(tmp_path)) == {"home", "backup", "erased.json"}
+    printed.write_text(json.dumps({"bodies": [right | changes, right]}))
+    found = await recover(
+        backup,
+        empty.owner_dsn,
+        tmp_path / "blobs",
+        told.site.anchor,
+        erasures=read_erasures([printed]),
+    )
+    assert (found.withheld, found.erased, found.missing) == (1, 1, 0)
 
 
 async def test_nothing_is_written_over_a_log_or_a_blob(
