@@ -46,7 +46,17 @@ _COLUMNS = (
 _TRIGGERS = (
     ("events", "events_only_by_append"),
     ("head", "head_only_by_append"),
+    ("decisions", "decisions_only_by_append"),
 )
+_DECISIONS = """
+    insert into reef.decisions
+        select e.scenario, max(e.position)
+            from reef.events e join reef.event_types t on t.type = e.type
+            where t.decisive
+            group by e.scenario
+"""
+"""Where the last decisive event of each scenario stands: else an append that was judged before it
+would be taken behind it."""
 _FIRST_LINK = bytes(32)
 _PAGE = 1000
 _TOGETHER = 256
@@ -91,6 +101,7 @@ async def written_log(
                     rows.chain,
                     rows.recorded_at,
                 )
+            await connection.execute(_DECISIONS)
             for table, trigger in _TRIGGERS:
                 await connection.execute(
                     f"alter table reef.{table} enable always trigger {trigger}"

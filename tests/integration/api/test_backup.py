@@ -25,7 +25,7 @@ from reef_release.log.migrate import migrate
 from tests.databases import Database, Server
 from tests.erasing import SECRET, WHY, holding
 from tests.integration.api.server import ServerProcess
-from tests.integration.api.story import Site, Story, open_story
+from tests.integration.api.story import SCENARIO, Site, Story, open_story
 from tests.integration.api.traffic import Agent, judged_turn
 from tests.world import facts
 
@@ -79,6 +79,14 @@ async def rows(dsn: str, size: int | None = None) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in found][:size]
 
 
+async def decisions(dsn: str) -> dict[str, int]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return dict(await connection.fetch("select scenario, position from reef.decisions"))
+    finally:
+        await connection.close()
+
+
 async def head(dsn: str) -> tuple[int, bytes]:
     connection = await asyncpg.connect(dsn)
     try:
@@ -102,6 +110,10 @@ async def test_a_recovered_service_is_the_one_that_was_backed_up(
     before = await rows(site.database.owner_dsn, size)
     assert await rows(empty.owner_dsn) == before
     assert await head(empty.owner_dsn) == (size - 1, before[-1][-1])
+    decided = await decisions(empty.owner_dsn)
+    assert decided.keys() == {"_", SCENARIO}
+    assert decided[SCENARIO] == (await decisions(site.database.owner_dsn))[SCENARIO]
+    assert decided["_"] == max(row[0] for row in before if row[2] == "_")
     old = {each.name: each for each in (site.home / "blobs" / "blobs").rglob("*") if each.is_file()}
     new = {each.name: each for each in (home / "blobs" / "blobs").rglob("*") if each.is_file()}
     assert new.keys() == old.keys()
@@ -157,6 +169,7 @@ async def test_a_point_in_time_ends_the_log_there(
     )
     assert found.size == promoted + 1
     assert await rows(empty.owner_dsn) == await rows(told.site.database.owner_dsn, promoted + 1)
+    assert (await decisions(empty.owner_dsn))[SCENARIO] == promoted
     assert holding(tmp_path / "blobs", SECRET) == []  # said later
 
 
