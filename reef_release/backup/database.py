@@ -74,10 +74,15 @@ async def check_empty(dsn: str) -> None:
 
 @asynccontextmanager
 async def written_log(
-    dsn: str, bodies: Iterable[bytes], root: bytes, later: Sequence[NewEvent]
+    dsn: str,
+    bodies: Iterable[bytes],
+    root: bytes,
+    later: Sequence[NewEvent],
+    passed_over: Sequence[int] = (),
 ) -> AsyncIterator[int]:
     """The log with these events, whose tree has *root*, and *later* ones appended to it.
 
+    The database's rules pass over the violations at the positions *passed_over*.
     It is committed when the context ends without an error. Gives how many of *later* were taken:
     all of them. Raises `Conflict` when the database is not empty, `InvalidEvent` when something
     else is read back than was written, `Refused` when one of *later* is not taken.
@@ -102,6 +107,9 @@ async def written_log(
                     rows.recorded_at,
                 )
             await connection.execute(_DECISIONS)
+            await connection.executemany(
+                "insert into reef.without_effect values ($1)", [(each,) for each in passed_over]
+            )
             for table, trigger in _TRIGGERS:
                 await connection.execute(
                     f"alter table reef.{table} enable always trigger {trigger}"

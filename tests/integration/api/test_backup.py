@@ -7,7 +7,7 @@ import os
 import stat
 import tarfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,15 @@ from reef_release.audit.http_source import ClientSource
 from reef_release.backup import make_backup, read_erasures, recover, write_keys
 from reef_release.backup.layout import read_manifest
 from reef_release.client import ReefClient
-from reef_release.errors import Conflict, NotFound, ReefError, Refused
+from reef_release.domain import events as ev
+from reef_release.errors import BadRequest, Conflict, NotFound, ReefError, Refused
+from reef_release.log import EventLog
 from reef_release.log.migrate import migrate
 from tests.databases import Database, Server
 from tests.erasing import SECRET, WHY, holding
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import SCENARIO, Site, Story, open_story
+from tests.integration.api.test_forged_events import Thief
 from tests.integration.api.traffic import Agent, judged_turn
 from tests.world import facts
 
@@ -57,14 +60,14 @@ async def told(server: ServerProcess) -> AsyncIterator[Story]:
         yield story
 
 
-async def backed_up(story: Story, out: Path) -> Path:
+async def backed_up(story: Story, out: Path, without_effect: Collection[int] = ()) -> Path:
     end = len(await story.events())
 
     def make() -> None:
         with ReefClient(str(story.http.base_url), story.site.token("audit")) as client:
             while int(client.checkpoint().split("\n")[1]) < end:
                 time.sleep(0.1)  # one is signed each second
-            make_backup(ClientSource(client), out)
+            make_backup(ClientSource(client), out, without_effect=without_effect)
 
     await anyio.to_thread.run_sync(make)
     return out
@@ -274,6 +277,49 @@ async def test_an_erasure_that_the_log_does_not_bear_out_is_refused(
         erasures=read_erasures([printed]),
     )
     assert (found.withheld, found.erased, found.missing) == (1, 1, 0)
+
+
+async def test_a_gate_that_was_freed_of_a_violation_is_free_after_a_recovery(
+    told: Story, empty: Database, tmp_path: Path
+) -> None:
+    site = told.site
+    gate = (await told.claim_soon()).opened
+    forged = ev.GateFailed(
+        gate_id=gate.gate_id,
+        candidate_id=gate.candidate_id,
+        base=gate.base,
+        channel=gate.channel,
+        attestation={
+            "payload": "",
+            "payloadType": "application/vnd.in-toto+json",
+            "signatures": [],
+        },
+        canary=None,
+    )
+    async with EventLog.open(site.database.service_dsn) as log:
+        wrong = (await Thief(told, log).append(forged)).position
+    unnamed = await backed_up(told, tmp_path / "unnamed")
+    with pytest.raises(Refused, match="not what its checkpoint"):
+        await recover(unnamed, empty.owner_dsn, tmp_path / "blobs", site.anchor)
+    with pytest.raises(BadRequest):
+        await backed_up(told, tmp_path / "none", [1_000_000])
+    too_many = await backed_up(told, tmp_path / "too-many", [wrong, wrong - 1])
+    with pytest.raises(Refused, match=f"position {wrong - 1} "):
+        await recover(too_many, empty.owner_dsn, tmp_path / "blobs", site.anchor)
+    backup = await backed_up(told, tmp_path / "backup", [wrong])
+    await recover(backup, empty.owner_dsn, tmp_path / "blobs", site.anchor)
+    course = "select reef.gate_course_reasons('gate.trial', $1, $2, '{}')"
+    connection = await asyncpg.connect(empty.owner_dsn)
+    try:
+        found = await connection.fetch("select position from reef.without_effect")
+        assert [row["position"] for row in found] == [wrong]
+        await connection.execute("set search_path = reef, pg_catalog")
+        asked = (course, SCENARIO, f"gate/{gate.gate_id}")
+        assert await connection.fetchval(*asked) == []
+        await connection.execute("delete from reef.without_effect")
+        assert await connection.fetchval(*asked) == ["gate-closed"]
+    finally:
+        await connection.close()
 
 
 async def test_nothing_is_written_over_a_log_or_a_blob(
