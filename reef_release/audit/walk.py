@@ -20,13 +20,19 @@ from reef_release.domain.effects import EFFECTS
 from reef_release.domain.events import Envelope, Event, EventData
 from reef_release.domain.fold import Fold
 from reef_release.domain.merkle import MerkleTree, leaf_hash
-from reef_release.domain.state import State
+from reef_release.domain.reasons import Reason
+from reef_release.domain.state import State, Violation
 from reef_release.errors import BadRequest, InvalidEvent, ReefError
 from reef_release.projections.replay import ReplayChecks
 
-__all__ = ["Walk"]
+__all__ = ["Walk", "violation_problem"]
 
 _TRUST = (ev.RootRotated, ev.KeyAdded, ev.KeyRevoked, ev.CheckpointPublished)
+
+
+def violation_problem(violation: Violation, reason: Reason) -> tuple[str, str]:
+    """Code and message of the problem that a pass notes for *reason*."""
+    return reason.code, f"The {violation.type} breaks a rule and has no effect: {reason}."
 
 
 class Walk:
@@ -110,8 +116,8 @@ class Walk:
             return False  # `Structure` has said why
         for violation in self.state.violations[self._violations :]:
             for reason in violation.reasons:
-                message = f"The {violation.type} breaks a rule and has no effect: {reason}."
-                self.problems.add(line.where, reason.code, message, violation.position)
+                code, message = violation_problem(violation, reason)
+                self.problems.add(line.where, code, message, violation.position)
         self._violations = len(self.state.violations)
         self.folded += 1
         return True

@@ -18,10 +18,17 @@ import asyncpg
 
 from reef_release.domain import events as ev
 from reef_release.domain.merkle import MerkleTree, leaf_hash
-from reef_release.errors import Conflict, InvalidEvent, LogUnavailable, SettingsError
+from reef_release.errors import (
+    Conflict,
+    InvalidEvent,
+    LogUnavailable,
+    ReefError,
+    Refused,
+    SettingsError,
+)
 from reef_release.log import NewEvent
 from reef_release.log.migrate import OWNER_ROLE
-from reef_release.log.outcomes import arguments
+from reef_release.log.outcomes import arguments, outcome
 
 __all__ = ["check_empty", "written_log"]
 
@@ -39,7 +46,17 @@ _COLUMNS = (
 _TRIGGERS = (
     ("events", "events_only_by_append"),
     ("head", "head_only_by_append"),
+    ("decisions", "decisions_only_by_append"),
 )
+_DECISIONS = """
+    insert into reef.decisions
+        select e.scenario, max(e.position)
+            from reef.events e join reef.event_types t on t.type = e.type
+            where t.decisive
+            group by e.scenario
+"""
+"""Where the last decisive event of each scenario stands: else an append that was judged before it
+would be taken behind it."""
 _FIRST_LINK = bytes(32)
 _PAGE = 1000
 _TOGETHER = 256
@@ -57,13 +74,18 @@ async def check_empty(dsn: str) -> None:
 
 @asynccontextmanager
 async def written_log(
-    dsn: str, bodies: Iterable[bytes], root: bytes, later: Sequence[NewEvent]
+    dsn: str,
+    bodies: Iterable[bytes],
+    root: bytes,
+    later: Sequence[NewEvent],
+    passed_over: Sequence[int] = (),
 ) -> AsyncIterator[int]:
     """The log with these events, whose tree has *root*, and *later* ones appended to it.
 
-    It is committed when the context ends without an error. Gives how many of *later* were taken.
-    Raises `Conflict` when the database is not empty, `InvalidEvent` when something else is read
-    back than was written.
+    The database's rules pass over the violations at the positions *passed_over*.
+    It is committed when the context ends without an error. Gives how many of *later* were taken:
+    all of them. Raises `Conflict` when the database is not empty, `InvalidEvent` when something
+    else is read back than was written, `Refused` when one of *later* is not taken.
     """
     connection = await _connect(dsn)
     try:
@@ -84,6 +106,10 @@ async def written_log(
                     rows.chain,
                     rows.recorded_at,
                 )
+            await connection.execute(_DECISIONS)
+            await connection.executemany(
+                "insert into reef.without_effect values ($1)", [(each,) for each in passed_over]
+            )
             for table, trigger in _TRIGGERS:
                 await connection.execute(
                     f"alter table reef.{table} enable always trigger {trigger}"
@@ -178,11 +204,18 @@ async def _compare(connection: asyncpg.Connection, root: bytes, rows: _Rows) -> 
 
 
 async def _append(connection: asyncpg.Connection, later: Sequence[NewEvent]) -> int:
-    taken = 0
     for first in range(0, len(later), _TOGETHER):
+        given = later[first : first + _TOGETHER]
         found = await connection.fetch(
-            "select outcome from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-            *arguments(later[first : first + _TOGETHER]),
+            "select * from reef.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            *arguments(given),
         )
-        taken += sum(row["outcome"] == "appended" for row in found)
-    return taken
+        for event, row in zip(given, found, strict=True):
+            answer = outcome(event, *row)
+            if isinstance(answer, ReefError):
+                raise Refused(
+                    f"The database does not take an erasure: {answer.detail}",
+                    reasons=answer.reasons,
+                    next_step="Nothing was kept. Leave it out, or give a later backup or export.",
+                )
+    return len(later)

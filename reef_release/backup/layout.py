@@ -41,7 +41,9 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """What a backup contains: *size* events, *blob_count* blobs beside the export.
 
     `erased` counts bodies that the log says are erased, which are not here; `missing` lists those
-    that the service could not give although they are not.
+    that the service could not give although they are not. `without_effect` are positions of
+    violations that the database's rules pass over, as its owner said: they are in no log, and a
+    recovery asks the replay about each.
     """
 
     format: str
@@ -52,6 +54,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     blob_bytes: int
     erased: int
     missing: list[str]
+    without_effect: list[int] = []
 
 
 def named_beside(data: EventData) -> Iterator[tuple[str, int | None]]:

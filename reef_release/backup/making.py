@@ -11,7 +11,7 @@ import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from reef_release.artifacts.blob_files import sync_directory
@@ -22,6 +22,7 @@ from reef_release.backup import layout
 from reef_release.backup.layout import BackupManifest, named_beside, write_manifest
 from reef_release.domain import events as ev
 from reef_release.errors import (
+    BadRequest,
     Conflict,
     Forbidden,
     InvalidEvent,
@@ -38,11 +39,17 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def make_backup(
-    source: ExportSource, out: Path, *, progress: Callable[[str], object] | None = None
+    source: ExportSource,
+    out: Path,
+    *,
+    without_effect: Collection[int] = (),
+    progress: Callable[[str], object] | None = None,
 ) -> BackupManifest:
     """Back up into the new folder *out*, which only its owner can read.
 
-    Raises `Conflict` when *out* exists, and what the source raises; then nothing is left behind.
+    *without_effect* are the positions in the database's table of this name, which no service can
+    read. Raises `Conflict` when *out* exists, `BadRequest` when one of them is not in the log, and
+    what the source raises; then nothing is left behind.
     """
     if out.exists() or out.is_symlink():
         raise Conflict(
@@ -59,6 +66,12 @@ def make_backup(
         ) from error
     try:
         exported = export(source, draft / layout.EXPORT, include_weights=True, progress=progress)
+        outside = sorted(each for each in without_effect if not 0 <= each < exported.size)
+        if outside:
+            raise BadRequest(
+                f"The log ends at position {exported.size - 1}; there is no {outside[0]} in it.",
+                next_step="Give the positions that stand in reef.without_effect.",
+            )
         (draft / layout.BLOBS).mkdir()
         beside = _Beside(source, draft, exported.size)
         beside.fetch()
@@ -72,6 +85,7 @@ def make_backup(
             blob_bytes=sum(beside.sizes.values()),
             erased=len(beside.erased),
             missing=sorted({*exported.missing, *beside.missing}),
+            without_effect=sorted(set(without_effect)),
         )
         write_manifest(manifest, draft)
         os.sync()  # all files at once

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -22,13 +22,14 @@ from reef_release.audit.folder import ExportFolder
 from reef_release.audit.references import References
 from reef_release.audit.report import Problems
 from reef_release.audit.verify import audited
-from reef_release.audit.walk import Walk
+from reef_release.audit.walk import Walk, violation_problem
 from reef_release.backup import layout
 from reef_release.backup.database import check_empty, written_log
-from reef_release.backup.erasures import LaterErasure
-from reef_release.backup.layout import named_beside, read_manifest
+from reef_release.backup.erasures import LaterErasure, erasures_behind, standing
+from reef_release.backup.layout import BackupManifest, named_beside, read_manifest
 from reef_release.domain import events as ev
 from reef_release.domain.events import encode_data
+from reef_release.domain.fold import Fold
 from reef_release.domain.reasons import Reason
 from reef_release.domain.validation import stream_of
 from reef_release.errors import BadRequest, Conflict, Refused
@@ -46,8 +47,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     """What was recovered: the log's *size* and *root* (hex), as the checkpoint proves them.
 
     `missing` counts bodies that the log names and that neither the backup has nor an erasure
-    explains; `withheld` those that the backup has and that were erased later, of which `erased` are
-    now erased in the recovered log as well.
+    explains; `withheld` those that were erased later, whether the backup has them or not. As many
+    are now `erased` in the recovered log as well.
     """
 
     origin: str
@@ -71,13 +72,14 @@ async def recover(
     """Write the backup back. *dsn* is that of the role that migrates.
 
     *to* is the position of the last event wanted; *erasures* are later ones, whose bodies do not
-    come back. Raises `Refused` when the backup is not what its checkpoint says, `Conflict` when
+    come back, as those do not that the backup itself erases behind *to*. Raises `Refused` when the
+    backup is not what its checkpoint says or an erasure is not one of this log, `Conflict` when
     database or blob directory is not empty; then nothing is left behind.
     """
     manifest = read_manifest(backup)
     _check_directory(blobs)
     await check_empty(dsn)
-    walk = _verified(backup, anchor, manifest.size)
+    walk = _verified(backup, anchor, manifest)
     size = manifest.size if to is None else to + 1
     if not 0 < size <= manifest.size:
         raise BadRequest(
@@ -85,16 +87,21 @@ async def recover(
             next_step="Give a position of the backup, or leave --to out.",
         )
     root = walk.state.tree.root(size)
-    gone = {each.data.digest: each for each in erasures if each.data.digest not in walk.state.kept}
+    fold = _folded(walk, size)
+    gone: dict[str, list[LaterErasure]] = {}
+    for each in (*erasures_behind(walk.state, size), *erasures):
+        if each.data.digest not in fold.state.kept:
+            gone.setdefault(each.data.digest, []).append(each)
     await migrate(dsn)
     blobs.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{blobs.name}-", dir=blobs.parent))
     moved = False
     try:
-        copied, missing, withheld = _copy(backup, walk, size, draft, gone)
-        later = [_event(gone[digest]) for digest in withheld]
+        copied, missing, withheld = _copy(backup, walk, size, draft, fold.state.erased, gone)
+        later = [_event(each) for each in standing(fold, gone, withheld)]
         bodies = islice(_bodies(walk.folder), size)
-        async with written_log(dsn, bodies, root, later) as erased:
+        passed_over = [each for each in manifest.without_effect if each < size]
+        async with written_log(dsn, bodies, root, later, passed_over) as erased:
             _move(draft, blobs)
             moved = True
     except BaseException:
@@ -105,7 +112,7 @@ async def recover(
         size=size,
         root=root.hex(),
         blob_count=copied,
-        missing=len(missing - walk.state.erased.keys()),
+        missing=missing,
         withheld=len(withheld),
         erased=erased,
     )
@@ -126,10 +133,28 @@ def _move(draft: Path, blobs: Path) -> None:
     sync_directory(blobs.parent)
 
 
-def _verified(backup: Path, anchor: str, size: int) -> Walk:
+def _verified(backup: Path, anchor: str, manifest: BackupManifest) -> Walk:
     walk, head, _ = audited(backup / layout.EXPORT, anchor, fold=True)
-    problems = walk.problems.found
-    if problems or head is None or head.size != size:
+    violations = {each.position: each for each in walk.state.violations}
+    for position in manifest.without_effect:
+        if position not in violations:
+            raise Refused(
+                f"backup.json says that the event at position {position} has no effect; it has.",
+                next_step="Take out of `without_effect` what the replay does not find wrong.",
+            )
+    # Only what the replay itself says of them: a blob that is missing or altered stays a problem.
+    known = {
+        (position, *violation_problem(violations[position], reason))
+        for position in manifest.without_effect
+        for reason in violations[position].reasons
+    }
+    problems = [
+        each
+        for each in walk.problems.found
+        if (each.position, each.code, each.message) not in known
+    ]
+    sound = head is not None and head.size == manifest.size
+    if problems or walk.problems.left_out or not sound:
         raise Refused(
             "The backup is not what its checkpoint and its trust root say.",
             reasons=[Reason(code=each.code, message=str(each)) for each in problems[:_TOLD]],
@@ -143,31 +168,51 @@ def _bodies(folder: ExportFolder) -> Iterator[bytes]:
         yield line.body
 
 
+def _folded(walk: Walk, size: int) -> Fold:
+    """The fold of the first *size* events, which the walk has verified."""
+    fold = Fold(walk.checks)
+    if size == walk.count:
+        fold.state = walk.state
+        return fold
+    for body in islice(_bodies(walk.folder), size):
+        fold.apply(body)
+    return fold
+
+
 def _copy(
-    backup: Path, walk: Walk, size: int, draft: Path, gone: dict[str, LaterErasure]
-) -> tuple[int, set[str], list[str]]:
-    """Copy what the first *size* events name; how many, what is missing, and what stays behind."""
+    backup: Path,
+    walk: Walk,
+    size: int,
+    draft: Path,
+    erased: Container[str],
+    gone: Container[str],
+) -> tuple[int, int, list[str]]:
+    """Copy what the first *size* events name; how many, how many are missing, what stays behind.
+
+    What they say is *erased* is not looked for, and what is *gone* by a later erasure stays behind
+    whether the backup has it or not: the recovered log must learn of it in both cases.
+    """
     target = BlobDirectory(draft, min_free_bytes=0, durable=False)
     references = References(weights=True)
-    done: set[str] = set()
-    missing: set[str] = set()
-    withheld: dict[str, None] = {}
+    seen: set[str] = set()
+    copied = missing = 0
+    withheld: list[str] = []
     for body in islice(_bodies(walk.folder), size):
         event = ev.decode(body)
         named = [each.digest for each in references.of(event.envelope.scenario, event.data)]
         named += [digest for digest, _ in named_beside(event.data)]
         for digest in named:
-            if digest in done or digest in missing or digest in withheld:
+            if digest in seen or digest in erased:
                 continue
-            source = _found(backup, digest)
-            if source is None:
-                missing.add(digest)
-            elif digest in gone:
-                withheld[digest] = None
+            seen.add(digest)
+            if digest in gone:
+                withheld.append(digest)
+            elif (source := _found(backup, digest)) is None:
+                missing += 1
             else:
                 target.put_sync(digest, _pieces(source, digest))
-                done.add(digest)
-    return len(done), missing, list(withheld)
+                copied += 1
+    return copied, missing, withheld
 
 
 def _found(backup: Path, digest: str) -> Path | None:

@@ -32,6 +32,12 @@ def backup(
             "--with-keys", help="Also put HOME/keys, private keys and all, into this new file."
         ),
     ] = None,
+    without_effect: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--without-effect", min=0, help="A position in reef.without_effect; for each one."
+        ),
+    ] = None,
     home: Home = None,
     url: Url = DEFAULT_URL,
     token_file: TokenFile = None,
@@ -49,7 +55,7 @@ def backup(
             f"{with_keys} exists; keys never overwrite anything.", next_step="Choose another file."
         )
     with connect(url, token_file) as client:
-        made = make_backup(ClientSource(client), out)
+        made = make_backup(ClientSource(client), out, without_effect=without_effect or ())
     lines = [
         f"{made.size} events are in {out}, with {made.blob_count} blobs beside the export; "
         f"{made.erased} bodies are erased."

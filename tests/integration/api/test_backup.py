@@ -7,7 +7,7 @@ import os
 import stat
 import tarfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,15 @@ from reef_release.audit.http_source import ClientSource
 from reef_release.backup import make_backup, read_erasures, recover, write_keys
 from reef_release.backup.layout import read_manifest
 from reef_release.client import ReefClient
-from reef_release.errors import Conflict, NotFound, ReefError
+from reef_release.domain import events as ev
+from reef_release.errors import BadRequest, Conflict, NotFound, ReefError, Refused
+from reef_release.log import EventLog
 from reef_release.log.migrate import migrate
 from tests.databases import Database, Server
 from tests.erasing import SECRET, WHY, holding
 from tests.integration.api.server import ServerProcess
-from tests.integration.api.story import Site, Story, open_story
+from tests.integration.api.story import SCENARIO, Site, Story, open_story
+from tests.integration.api.test_forged_events import Thief
 from tests.integration.api.traffic import Agent, judged_turn
 from tests.world import facts
 
@@ -57,14 +60,14 @@ async def told(server: ServerProcess) -> AsyncIterator[Story]:
         yield story
 
 
-async def backed_up(story: Story, out: Path) -> Path:
+async def backed_up(story: Story, out: Path, without_effect: Collection[int] = ()) -> Path:
     end = len(await story.events())
 
     def make() -> None:
         with ReefClient(str(story.http.base_url), story.site.token("audit")) as client:
             while int(client.checkpoint().split("\n")[1]) < end:
                 time.sleep(0.1)  # one is signed each second
-            make_backup(ClientSource(client), out)
+            make_backup(ClientSource(client), out, without_effect=without_effect)
 
     await anyio.to_thread.run_sync(make)
     return out
@@ -77,6 +80,14 @@ async def rows(dsn: str, size: int | None = None) -> list[tuple[Any, ...]]:
     finally:
         await connection.close()
     return [tuple(row) for row in found][:size]
+
+
+async def decisions(dsn: str) -> dict[str, int]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return dict(await connection.fetch("select scenario, position from reef.decisions"))
+    finally:
+        await connection.close()
 
 
 async def head(dsn: str) -> tuple[int, bytes]:
@@ -102,6 +113,10 @@ async def test_a_recovered_service_is_the_one_that_was_backed_up(
     before = await rows(site.database.owner_dsn, size)
     assert await rows(empty.owner_dsn) == before
     assert await head(empty.owner_dsn) == (size - 1, before[-1][-1])
+    decided = await decisions(empty.owner_dsn)
+    assert decided.keys() == {"_", SCENARIO}
+    assert decided[SCENARIO] == (await decisions(site.database.owner_dsn))[SCENARIO]
+    assert decided["_"] == max(row[0] for row in before if row[2] == "_")
     old = {each.name: each for each in (site.home / "blobs" / "blobs").rglob("*") if each.is_file()}
     new = {each.name: each for each in (home / "blobs" / "blobs").rglob("*") if each.is_file()}
     assert new.keys() == old.keys()
@@ -157,6 +172,7 @@ async def test_a_point_in_time_ends_the_log_there(
     )
     assert found.size == promoted + 1
     assert await rows(empty.owner_dsn) == await rows(told.site.database.owner_dsn, promoted + 1)
+    assert (await decisions(empty.owner_dsn))[SCENARIO] == promoted
     assert holding(tmp_path / "blobs", SECRET) == []  # said later
 
 
@@ -187,6 +203,123 @@ async def test_what_was_erased_after_the_backup_does_not_come_back(
         "recover",
         WHY["reason"],
     )
+
+
+@pytest.mark.parametrize("given", [False, True])
+async def test_what_was_erased_behind_a_point_in_time_stays_erased(
+    told: Story, empty: Database, tmp_path: Path, given: bool
+) -> None:
+    view = await told.post("operate", told.path("erasures"), {**WHY, "tag": "here"})
+    [digest] = {each["digest"] for each in view["bodies"]}
+    backup = await backed_up(told, tmp_path / "backup")
+    assert holding(backup, SECRET) == []
+    [_, last] = [each["position"] for each in await told.events(type="body.erased")]
+    printed = tmp_path / "erased.json"
+    printed.write_text(json.dumps(view))
+    site = told.site
+    home = tmp_path / "new"
+    found = await recover(
+        backup,
+        empty.owner_dsn,
+        home / "blobs",
+        site.anchor,
+        to=last - 1,
+        erasures=read_erasures([backup, printed]) if given else (),
+    )
+    assert (found.size, found.withheld, found.erased, found.missing) == (last, 1, 1, 0)
+    elsewhere = {"home": home, "database_url": empty.service_dsn, "keys": site.home / "keys"}
+    async with open_story(site, **elsewhere) as two:
+        assert two.service is not None
+        assert two.service.state.violations == []
+        assert two.service.state.erased[digest].reason == WHY["reason"]
+        assert (await two.ask("audit", "HEAD", f"/reef/blobs/{digest}")).status_code == 410
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"turn_id": "nobody"}, "unknown-turn"),
+        ({"scenario": "elsewhere"}, "unknown-scenario"),
+        ({"kind": "votes"}, "other-body"),
+        ({"reason": ""}, "no-reason"),
+    ],
+)
+async def test_an_erasure_that_the_log_does_not_bear_out_is_refused(
+    told: Story, empty: Database, tmp_path: Path, changes: dict[str, str], code: str
+) -> None:
+    backup = await backed_up(told, tmp_path / "backup")
+    call = (await told.events(type="interaction.recorded"))[-1]
+    right = {
+        "scenario": told.scenario,
+        "turn_id": call["data"]["interaction_id"],
+        "kind": "call",
+        "digest": call["data"]["body"],
+    }
+    printed = tmp_path / "erased.json"
+    printed.write_text(json.dumps({"bodies": [right | changes]}))
+    with pytest.raises(Refused) as refused:
+        await recover(
+            backup,
+            empty.owner_dsn,
+            tmp_path / "blobs",
+            told.site.anchor,
+            erasures=read_erasures([printed]),
+        )
+    assert [each.code for each in refused.value.reasons] == [code]
+    assert await rows(empty.owner_dsn) == []
+    assert set(os.listdir(tmp_path)) == {"home", "backup", "erased.json"}
+    printed.write_text(json.dumps({"bodies": [right | changes, right]}))
+    found = await recover(
+        backup,
+        empty.owner_dsn,
+        tmp_path / "blobs",
+        told.site.anchor,
+        erasures=read_erasures([printed]),
+    )
+    assert (found.withheld, found.erased, found.missing) == (1, 1, 0)
+
+
+async def test_a_gate_that_was_freed_of_a_violation_is_free_after_a_recovery(
+    told: Story, empty: Database, tmp_path: Path
+) -> None:
+    site = told.site
+    gate = (await told.claim_soon()).opened
+    forged = ev.GateFailed(
+        gate_id=gate.gate_id,
+        candidate_id=gate.candidate_id,
+        base=gate.base,
+        channel=gate.channel,
+        attestation={
+            "payload": "",
+            "payloadType": "application/vnd.in-toto+json",
+            "signatures": [],
+        },
+        canary=None,
+    )
+    async with EventLog.open(site.database.service_dsn) as log:
+        wrong = (await Thief(told, log).append(forged)).position
+    unnamed = await backed_up(told, tmp_path / "unnamed")
+    with pytest.raises(Refused, match="not what its checkpoint"):
+        await recover(unnamed, empty.owner_dsn, tmp_path / "blobs", site.anchor)
+    with pytest.raises(BadRequest):
+        await backed_up(told, tmp_path / "none", [1_000_000])
+    too_many = await backed_up(told, tmp_path / "too-many", [wrong, wrong - 1])
+    with pytest.raises(Refused, match=f"position {wrong - 1} "):
+        await recover(too_many, empty.owner_dsn, tmp_path / "blobs", site.anchor)
+    backup = await backed_up(told, tmp_path / "backup", [wrong])
+    await recover(backup, empty.owner_dsn, tmp_path / "blobs", site.anchor)
+    course = "select reef.gate_course_reasons('gate.trial', $1, $2, '{}')"
+    connection = await asyncpg.connect(empty.owner_dsn)
+    try:
+        found = await connection.fetch("select position from reef.without_effect")
+        assert [row["position"] for row in found] == [wrong]
+        await connection.execute("set search_path = reef, pg_catalog")
+        asked = (course, SCENARIO, f"gate/{gate.gate_id}")
+        assert await connection.fetchval(*asked) == []
+        await connection.execute("delete from reef.without_effect")
+        assert await connection.fetchval(*asked) == ["gate-closed"]
+    finally:
+        await connection.close()
 
 
 async def test_nothing_is_written_over_a_log_or_a_blob(
