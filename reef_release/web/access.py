@@ -14,7 +14,17 @@ from reef_release.errors import Forbidden
 from reef_release.tokens import Principal
 from reef_release.web.session import COOKIE, ROLES, Session, Sessions
 
-__all__ = ["check_form", "check_origin", "check_role", "session_of", "signed_in"]
+__all__ = [
+    "FORM_LIMIT_BYTES",
+    "check_form",
+    "check_origin",
+    "check_role",
+    "session_of",
+    "signed_in",
+]
+
+FORM_LIMIT_BYTES = 65_536
+"""A form is parsed before anybody is known: the longest reason fits, and nothing that blocks."""
 
 
 def session_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Session:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from reef_release.tokens import TokenRole
+from reef_release.web.access import FORM_LIMIT_BYTES
 from reef_release.web.session import COOKIE, ROLES
-from tests.integration.web.conftest import Browser
+from tests.integration.web.conftest import HTML, Browser
 
 pytestmark = pytest.mark.anyio
 
@@ -131,3 +133,24 @@ async def test_the_colours_are_remembered(browser: Browser) -> None:
     fields = {"form_token": token, "theme": "dark", "next": "/s/homework"}
     assert (await browser.send("/theme", fields)).headers["location"] == "/s/homework"
     assert 'data-theme="dark"' in (await browser.get("/s/homework")).text
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/sign-out", "/theme", "/s/homework/do/hold"])
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_form_that_is_too_long_is_not_parsed(
+    browser: Browser, path: str, is_chunked: bool
+) -> None:
+    await browser.sign_in("operate")
+    form = b"token=" + b"x" * FORM_LIMIT_BYTES
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield form
+
+    answer = await browser.http.post(
+        path,
+        content=chunks() if is_chunked else form,
+        headers=HTML | {"content-type": "application/x-www-form-urlencoded"},
+    )
+    assert answer.status_code == 413
+    assert "Send less at once." in answer.text
+    assert answer.headers["content-type"].startswith("text/html")
