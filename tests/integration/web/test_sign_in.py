@@ -114,6 +114,7 @@ async def test_signing_out_needs_the_form_of_this_session(browser: Browser) -> N
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"origin": "https://evil.test"},
+        {"origin": "null"},
     ],
 )
 async def test_another_site_cannot_sign_somebody_in(
@@ -125,6 +126,17 @@ async def test_another_site_cannot_sign_somebody_in(
     )
     assert answer.status_code == 403
     assert "set-cookie" not in answer.headers
+
+
+async def test_a_browser_that_says_only_its_origin_signs_in(browser: Browser) -> None:
+    form = await browser.get("/sign-in")
+    assert form.headers["referrer-policy"] == "same-origin"  # under "no-referrer" it says "null"
+    answer = await browser.http.post(
+        "/sign-in",
+        data={"token": browser.story.site.token("audit")},
+        headers=HTML | {"origin": "http://reef"},
+    )
+    assert answer.status_code == 303
 
 
 async def test_the_colours_are_remembered(browser: Browser) -> None:
