@@ -3,7 +3,8 @@
 What always holds: a text that comes back is what the model answered, however bad; everything
 else is an error and no answer. An `Unavailable` says that nobody could be asked (no connection,
 a time-out, 408, 429, 5xx, an answer of another protocol) and may be over later; a `Misconfigured`
-that it will fail for every turn; any other `ReefError` that this one request is not accepted.
+that it will fail for every turn; a `BadRequest` that this one request is not accepted. None of them
+repeats the endpoint's answer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import msgspec
 from reef_release.client.errors import BadAnswer, decoded
 from reef_release.client.transport import Retry, Transport, read_limited
 from reef_release.errors import (
+    BadRequest,
     Forbidden,
     NotFound,
     ReefError,
@@ -176,20 +178,21 @@ class HttpBackend:
             with self._http.stream(method, path, headers=headers, body=body) as response:
                 deadline = time.monotonic() + self._http.timeout_s
                 return read_limited(response, _ANSWER_BYTES, deadline)
-        except Unavailable:
-            raise
         except (Unauthorized, Forbidden, NotFound) as error:
             raise Misconfigured(
-                f"The judge's endpoint answers {method} {path}: {error.detail}",
+                f"The judge's endpoint answers {method} {path} with {_told(error)}.",
                 next_step="Check the endpoint's URL, the model's name and the key.",
             ) from error
-        except BadAnswer as error:
+        except (BadAnswer, Unavailable) as error:
             raise _away(error) from error
         except ReefError as error:
             status = error.extra.get("status", error.status)
             if status in _LATER or status >= 500:
                 raise _away(error) from error
-            raise
+            raise BadRequest(
+                f"The judge's endpoint does not take this request: {_told(error)}.",
+                next_step="Look at the endpoint's own log; its answer is kept nowhere.",
+            ) from error
 
 
 def served_model(endpoint: str, key: str | None = None) -> str:
@@ -221,7 +224,20 @@ def _decoded(body: bytes, kind: type[_T]) -> _T:
 
 def _away(error: ReefError) -> Unavailable:
     return Unavailable(
-        f"The judge's endpoint gave no answer: {error.detail}",
+        f"The judge's endpoint gave no answer: {_told(error)}.",
         next_step="Check that the judge's model is served at this URL.",
         retry_after_s=error.extra.get("retry_after_s"),
     )
+
+
+def _told(error: ReefError) -> str:
+    """What went wrong, in no word of the answer.
+
+    An answer may repeat what it was asked, and this goes into the log, where no erasure finds it.
+    """
+    if isinstance(error.__cause__, httpx.HTTPError):
+        return type(error.__cause__).__name__
+    is_answered = not isinstance(error, Unavailable) or "retry_after_s" in error.extra
+    if isinstance(error, BadAnswer) or not is_answered:
+        return error.problem
+    return f"status {error.extra.get('status', error.status)} ({error.problem})"

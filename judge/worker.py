@@ -38,7 +38,7 @@ __all__ = ["JudgeWorker", "JudgeWorkerConfig", "TurnService"]
 _BEATS_PER_LEASE = 3
 _SHORTEST_BEAT_S, _LONGEST_BEAT_S = 1.0, 20.0
 _LONGEST_PAUSE_S = 30.0
-_ERROR_CHARACTERS = 2_000
+_ERROR_CHARACTERS = 500
 _log = structlog.get_logger(__name__)
 
 
@@ -190,7 +190,7 @@ class JudgeWorker:
 
     def _failed(self, turn: TurnAssignment, error: ReefError) -> JudgmentRequest:
         _log.warning("turn not judged", turn=turn.turn_id, why=error.detail)
-        return self._request(turn, error=error.detail)
+        return self._request(turn, error=error.detail[:_ERROR_CHARACTERS])
 
     def _request(
         self, turn: TurnAssignment, *, votes: Sequence[Vote] = (), error: str | None = None

@@ -25,7 +25,7 @@ from reef_release.domain.roles import role_of
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.records import Turn
 from reef_release.domain.traffic.rules import judge_id
-from reef_release.errors import BadRequest, Conflict, NotFound, Refused
+from reef_release.errors import BadRequest, Conflict, NotFound, QueueFull, Refused
 from reef_release.log import IdConflict
 from reef_release.wire import (
     JudgeIdentity,
@@ -158,7 +158,7 @@ async def post_judgment(
         judged = await _judgment(service, scenario, turn, request, judge)
         try:
             appended, event_id = await service.commands.append(actor, scenario.name, judged)
-        except (Conflict, NotFound, Refused):
+        except (Conflict, NotFound, QueueFull, Refused):
             if turn.judged is None or turn.judged.votes != judged.votes:
                 for digest in (judged.votes, *judged.hints):
                     await service.blobs.erase(digest)  # no event names it: nobody could erase it

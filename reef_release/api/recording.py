@@ -24,7 +24,7 @@ from reef_release.domain.traffic.reasons import REFUSALS, training_fault
 from reef_release.domain.traffic.records import Turn
 from reef_release.domain.traffic.times import written_time
 from reef_release.domain.traffic.tokens import temperature_fault, token_fault
-from reef_release.errors import BadRequest, Conflict, NotFound, Refused
+from reef_release.errors import BadRequest, Conflict, NotFound, QueueFull, Refused
 from reef_release.ids import uuid7
 from reef_release.log import IdConflict
 from reef_release.traffic_wire import InteractionRequest, Receipt
@@ -45,6 +45,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     request: InteractionRequest
     event: ev.InteractionRecorded | ev.InteractionFailed
     body: bytes
+    is_kept: bool
+    """Whether its sender keeps it under its salt, and tries again: it will be the same blob."""
 
 
 async def record(
@@ -120,7 +122,7 @@ async def prepare(
             or temperature_fault(request.temperature)
             or fault,
         )
-    return Prepared(request=request, event=event, body=body)
+    return Prepared(request=request, event=event, body=body, is_kept=salt is not None)
 
 
 async def append(
@@ -136,6 +138,10 @@ async def append(
         )
     except (BadRequest, NotFound, Refused):
         await service.blobs.erase(prepared.event.body)  # no event names it: nobody could erase it
+        raise
+    except QueueFull:
+        if not prepared.is_kept:  # kept, an earlier try may have appended what names it
+            await service.blobs.erase(prepared.event.body)  # nothing was appended
         raise
     except Conflict as conflict:
         # Sent twice at once: whoever was first is stored, and perhaps not folded here yet.

@@ -9,7 +9,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.canonical import decimalise
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.records import Turn
-from reef_release.errors import BadRequest, Conflict, NotFound, Refused, Unavailable
+from reef_release.errors import BadRequest, Conflict, NotFound, QueueFull, Refused, Unavailable
 from reef_release.tokens import Principal
 from reef_release.traffic_wire import ReportRequest
 
@@ -61,7 +61,7 @@ async def receive_report(
         event = ev.ReportReceived(turn_id=turn.turn_id, score=score, feedback=digest)
         try:
             appended, _ = await service.commands.append(principal.name, scenario.name, event)
-        except (Conflict, NotFound, Refused):
+        except (Conflict, NotFound, QueueFull, Refused):
             if digest is not None and not positions:
                 await service.blobs.erase(digest)  # no event names it, so nobody could erase it
             raise

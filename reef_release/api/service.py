@@ -6,6 +6,7 @@ Everything that a controller needs hangs here; nothing is global.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -69,6 +70,10 @@ class Service:
     upstream: Upstream
     stopping: asyncio.Event
     bodies: BodyRoom = field(default_factory=BodyRoom)
+    submitting: defaultdict[tuple[str, str], asyncio.Lock] = field(
+        default_factory=lambda: defaultdict(asyncio.Lock)
+    )
+    """By scenario and token: one submission after the other, so that they are counted."""
 
     @property
     def state(self) -> State:

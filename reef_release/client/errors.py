@@ -67,7 +67,8 @@ def decoded(body: bytes, kind: type[_T]) -> _T:
 def error_from(status: int, body: bytes, retry_after_s: float | None = None) -> ReefError:
     """The error that an answer with *status* (400 or above) and *body* stands for.
 
-    An `Unavailable` carries `retry_after_s` in `extra`.
+    In `extra`, an `Unavailable` carries `retry_after_s`, and whatever's class has another status
+    carries `status`.
     """
     try:
         found = msgspec.json.decode(body, type=_Problem)
@@ -80,7 +81,7 @@ def error_from(status: int, body: bytes, retry_after_s: float | None = None) -> 
         if found.offset is not None:
             return OffsetConflict(detail, offset=found.offset)
         kind = errors.Conflict
-    extra: dict[str, Any] = {"status": status} if kind is ReefError else {}
+    extra: dict[str, Any] = {"status": status} if kind is ReefError or kind.status != status else {}
     if issubclass(kind, errors.Unavailable):
         extra["retry_after_s"] = retry_after_s
     return kind(detail, next_step=found.next_step, reasons=found.reasons, **extra)

@@ -14,7 +14,17 @@ from reef_release.errors import Forbidden
 from reef_release.tokens import Principal
 from reef_release.web.session import COOKIE, ROLES, Session, Sessions
 
-__all__ = ["check_form", "check_origin", "check_role", "session_of", "signed_in"]
+__all__ = [
+    "FORM_LIMIT_BYTES",
+    "check_form",
+    "check_origin",
+    "check_role",
+    "session_of",
+    "signed_in",
+]
+
+FORM_LIMIT_BYTES = 65_536
+"""A form is parsed before anybody is known: the longest reason fits, and nothing that blocks."""
 
 
 def session_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Session:
@@ -49,14 +59,15 @@ def check_role(principal: Principal) -> None:
 def check_origin(request: Request[Any, Any, Any]) -> None:
     """Raises `Forbidden` for a form that another site sent.
 
-    Browsers say so in Sec-Fetch-Site. Their Origin is "null" under our referrer policy, so it is
-    looked at only where Sec-Fetch-Site lacks.
+    Browsers say so in Sec-Fetch-Site; to an address without TLS they may say it in Origin alone,
+    which our referrer policy leaves as it is. "null" is of another site, or of none. What sends
+    neither is no browser.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
         own = site == "same-origin"
     else:
-        own = origin in (None, "null", f"{request.url.scheme}://{request.url.netloc}")
+        own = origin in (None, f"{request.url.scheme}://{request.url.netloc}")
     if not own:
         raise Forbidden(
             "The form was sent from another site.", next_step="Open the page here and send it."

@@ -40,6 +40,7 @@ NAVIGATION = (
 
 THEME_COOKIE = "reef_theme"
 THEMES = ("auto", "light", "dark")
+_POSITION_DIGITS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +163,8 @@ async def make_frame(
 async def _written(query: Mapping[str, str], history: History, principal: Principal) -> Row | None:
     """The event that the person has just caused: the log itself says what it was."""
     given = query.get("written", "")
-    row = await history.event(int(given)) if given.isascii() and given.isdigit() else None
+    is_position = given.isascii() and given.isdigit() and len(given) <= _POSITION_DIGITS
+    row = await history.event(int(given)) if is_position else None
     if row is None or row.envelope.actor != principal.name:
         return None
     return row if principal.scenario in (None, row.envelope.scenario) else None

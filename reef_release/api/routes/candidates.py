@@ -75,15 +75,16 @@ class CandidateController(Controller):
             )
         submitted = await _submission(service, data)
         identity = submitted.candidate_id
-        if identity not in found.candidates:
-            if request.user.role is TokenRole.TRAIN:
-                _check_rate(service, found, request.user.name)
-            try:
-                await service.commands.append(request.user.name, scenario, submitted)
-            except Conflict:
-                # The same submission, sent twice at once, came first; compare it below.
-                if identity not in found.candidates:
-                    raise
+        async with service.submitting[scenario, request.user.name]:
+            if identity not in found.candidates:
+                if request.user.role is TokenRole.TRAIN:
+                    _check_rate(service, found, request.user.name)
+                try:
+                    await service.commands.append(request.user.name, scenario, submitted)
+                except Conflict:
+                    # The same submission, sent twice at once, came first; compare it below.
+                    if identity not in found.candidates:
+                        raise
         if found.candidates[identity].submitted != submitted:
             raise Conflict(
                 f"The same files were submitted before, as candidate {identity}, "
@@ -128,7 +129,11 @@ class CandidateController(Controller):
 
 
 def _check_rate(service: Service, scenario: Scenario, trainer: str) -> None:
-    """Raises `TooManyRequests`. The log counts, so that all services count alike."""
+    """Raises `TooManyRequests`. The log counts, so that all services count alike.
+
+    Asked under the trainer's lock of this process; each service beside it may let one more through
+    that comes in the same moment.
+    """
     limit = service.settings.submissions_per_day
     now = datetime.now(UTC)
     latest = itertools.islice(

@@ -11,7 +11,7 @@ from litestar.params import Body, FromPath
 from litestar.response import Redirect
 
 from reef_release.errors import NotFound, ReefError, Unavailable
-from reef_release.web.access import check_form
+from reef_release.web.access import FORM_LIMIT_BYTES, check_form
 from reef_release.web.actions import Action, action_named, check_operator
 from reef_release.web.frame import Frame
 from reef_release.web.render import HEADERS
@@ -32,7 +32,11 @@ async def show_action(
     return await _form(frame, action, action.given(request.query_params))
 
 
-@post("/s/{scenario:str}/do/{name:str}", include_in_schema=False)
+@post(
+    "/s/{scenario:str}/do/{name:str}",
+    request_max_body_size=FORM_LIMIT_BYTES,
+    include_in_schema=False,
+)
 async def do_action(
     request: Request[Any, Any, Any],
     name: FromPath[str],

@@ -12,7 +12,6 @@ from litestar.response import Stream
 from reef_release.api.access import require_scenario
 from reef_release.api.service import Service
 from reef_release.domain.canonical import MAX_INTEGER
-from reef_release.errors import Unavailable
 from reef_release.web.access import signed_in
 from reef_release.web.live import LiveStreams
 from reef_release.web.render import HEADERS
@@ -35,8 +34,6 @@ async def show_live(
     """Rows of what happens after a position, of one scenario or of all that the person may see."""
     if of is not None:
         require_scenario(request.user, of)
-    if _STREAMS.is_full:
-        raise Unavailable("Too many pages follow the log.", next_step="Close some, and reload.")
     rows = _STREAMS.rows(
         service,
         request.auth,

@@ -13,7 +13,13 @@ from litestar.response import Redirect
 
 from reef_release.api.service import Service
 from reef_release.errors import BadRequest, ReefError, Unauthorized
-from reef_release.web.access import check_form, check_origin, check_role, signed_in
+from reef_release.web.access import (
+    FORM_LIMIT_BYTES,
+    check_form,
+    check_origin,
+    check_role,
+    signed_in,
+)
 from reef_release.web.frame import THEME_COOKIE, THEMES, theme_of
 from reef_release.web.render import HEADERS, page
 from reef_release.web.session import COOKIE, LIFETIME, Session, Sessions
@@ -38,7 +44,7 @@ async def show_sign_in(request: _Request) -> Response[Any]:
     return _form(request, request.query_params.get("next"))
 
 
-@post("/sign-in", include_in_schema=False)
+@post("/sign-in", request_max_body_size=FORM_LIMIT_BYTES, include_in_schema=False)
 async def send_token(
     request: _Request, data: _Form, service: NamedDependency[Service]
 ) -> Response[Any]:
@@ -65,7 +71,12 @@ async def send_token(
     return response
 
 
-@post("/sign-out", guards=[signed_in], include_in_schema=False)
+@post(
+    "/sign-out",
+    guards=[signed_in],
+    request_max_body_size=FORM_LIMIT_BYTES,
+    include_in_schema=False,
+)
 async def sign_out(request: _Request, data: _Form) -> Response[Any]:
     """Forget the session in this browser."""
     check_form(request, data.get("form_token", ""))
@@ -74,7 +85,12 @@ async def sign_out(request: _Request, data: _Form) -> Response[Any]:
     return response
 
 
-@post("/theme", guards=[signed_in], include_in_schema=False)
+@post(
+    "/theme",
+    guards=[signed_in],
+    request_max_body_size=FORM_LIMIT_BYTES,
+    include_in_schema=False,
+)
 async def choose_theme(request: _Request, data: _Form) -> Response[Any]:
     """Remember whether pages are light, dark, or as the browser says."""
     check_form(request, data.get("form_token", ""))

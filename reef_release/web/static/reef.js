@@ -42,7 +42,10 @@ function follow(after, scenario) {
   const source = new EventSource(`/live?${query}`);
   let count = 0;
   source.addEventListener("open", () => { if (status) status.textContent = "live"; });
-  source.addEventListener("error", () => { if (status) status.textContent = "not connected, trying again"; });
+  source.addEventListener("error", () => {
+    const isOver = source.readyState === EventSource.CLOSED;
+    if (status) status.textContent = isOver ? "not live, reload" : "not connected, trying again";
+  });
   source.addEventListener("message", (event) => {
     const row = JSON.parse(event.data);
     count += 1;

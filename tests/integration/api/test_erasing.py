@@ -10,18 +10,23 @@ from typing import Any
 import pytest
 
 from reef_release.api.erasing import Erasing
+from reef_release.api.recording import append, prepare
 from reef_release.domain.canonical import sha256_hex
-from reef_release.errors import Refused
+from reef_release.errors import QueueFull, Refused
+from reef_release.log import Appended, EventLog, NewEvent
+from reef_release.traffic_wire import InteractionRequest
 from tests.erasing import SECRET, WHY, holding
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Problem, Site, Story, open_story, until
 from tests.integration.api.traffic import (
     HINT,
+    JUDGE,
     REACTION,
     Agent,
     claim_batch,
     claim_turn,
     correlated,
+    interaction,
     judge,
     judged_turn,
     signal,
@@ -426,3 +431,59 @@ async def test_a_killed_service_completes_the_erasure_when_it_starts_again(
             assert not path.exists()
             answer = await story.ask("audit", "GET", f"/reef/blobs/{digest}")
             assert answer.status_code == 410
+
+
+@pytest.mark.parametrize("step", ["interaction.recorded", "report.received", "turn.judged"])
+async def test_what_a_full_queue_did_not_take_leaves_no_blob(
+    small: Story, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(story=small, tag="s")
+    turn = await agent.say("Hello", "Hi")
+    await agent.say("No.", "Sorry.")
+    await correlated(small, 2)
+    claimed = await claim_turn(small)
+    full(monkeypatch, step)
+    judged = {"lease_id": claimed["lease_id"], "next_id": claimed["next_id"], "judge": JUDGE}
+    path, role, body = {
+        "interaction.recorded": (small.path("interactions"), "ingest", interaction(SECRET)),
+        "report.received": ("/reef/report", "ingest", {"feedback": SECRET, "references": [turn]}),
+        "turn.judged": (
+            small.path("turns", turn, "judgment"),
+            "judge",
+            {**judged, "votes": [vote(-1, 1, SECRET)] * 3},
+        ),
+    }[step]
+    with pytest.raises(Problem) as problem:
+        await small.post(role, path, body)
+    assert problem.value.status == 503
+    assert holding(small.site.home, SECRET) == []
+
+
+async def test_what_its_sender_keeps_stays_for_the_next_try(
+    small: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an earlier try whose answer was lost, the event may be in the log: it names the blob."""
+    service = small.service
+    assert service is not None
+    request = InteractionRequest(
+        messages=[{"role": "user", "content": SECRET}],
+        reply={"role": "assistant", "content": "Hi"},
+    )
+    scenario = service.scenario(small.scenario)
+    prepared = await prepare(service, scenario, request, salt=b"s" * 32)
+    full(monkeypatch, "interaction.recorded")
+    with pytest.raises(QueueFull):
+        await append(service, "the-ingest", scenario, prepared)
+    assert len(holding(small.site.home, SECRET)) == 1
+
+
+def full(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """From now on, the log's queue has no room for events of type *step*."""
+    real = EventLog.append
+
+    async def append(log: EventLog, new: NewEvent) -> Appended:
+        if new.type == step:
+            raise QueueFull("Too many wait.")
+        return await real(log, new)
+
+    monkeypatch.setattr(EventLog, "append", append)

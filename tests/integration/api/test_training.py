@@ -468,6 +468,19 @@ async def test_a_train_token_submits_so_many_candidates_a_day(site: Site) -> Non
         assert (await refusal(story.submit())).status == 429
 
 
+async def test_candidates_submitted_at_once_are_counted_one_by_one(site: Site) -> None:
+    async with open_story(site, submissions_per_day=2) as story:
+        await story.create_scenario()
+        await story.release()
+        manifests = [await story.manifest() for _ in range(8)]
+        path, wait = story.path("candidates"), {"wait": 0}
+        answers = await asyncio.gather(
+            *(story.ask("train", "POST", path, json=each, params=wait) for each in manifests)
+        )
+        assert [each.status_code for each in answers].count(429) == 6
+        assert all(each.status_code in (201, 202, 429) for each in answers)
+
+
 async def test_after_a_failed_gate_the_turns_wait_again_and_are_trained_in_another_line(
     story: Story, job: TrainerJob
 ) -> None:

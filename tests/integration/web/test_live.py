@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -12,7 +12,7 @@ import pytest
 
 from tests.databases import Server
 from tests.integration.api.server import ServerProcess
-from tests.integration.api.story import Site, Story
+from tests.integration.api.story import Site, Story, until
 
 pytestmark = pytest.mark.anyio
 
@@ -75,6 +75,21 @@ async def test_a_token_of_one_scenario_follows_that_one(server: ServerProcess) -
     async with signed_in(server, "another") as http:
         answer = await http.get("/live", params={"scenario": "homework"})
         assert answer.status_code == 403
+
+
+async def test_one_session_has_four_live_pages_at_most(server: ServerProcess) -> None:
+    async with signed_in(server) as http, AsyncExitStack() as pages:
+        for _ in range(4):
+            last = await pages.enter_async_context(http.stream("GET", "/live"))
+            assert last.status_code == 200
+        assert (await http.get("/live")).status_code == 429
+        await last.aclose()
+        await until(lambda: opened(http))
+
+
+async def opened(http: httpx.AsyncClient) -> bool:
+    async with http.stream("GET", "/live") as answer:
+        return answer.status_code == 200
 
 
 async def test_a_stopping_service_ends_its_streams(server: ServerProcess) -> None:

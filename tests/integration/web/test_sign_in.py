@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from reef_release.tokens import TokenRole
+from reef_release.web.access import FORM_LIMIT_BYTES
 from reef_release.web.session import COOKIE, ROLES
-from tests.integration.web.conftest import Browser
+from tests.integration.web.conftest import HTML, Browser
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +114,7 @@ async def test_signing_out_needs_the_form_of_this_session(browser: Browser) -> N
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"origin": "https://evil.test"},
+        {"origin": "null"},
     ],
 )
 async def test_another_site_cannot_sign_somebody_in(
@@ -125,9 +128,41 @@ async def test_another_site_cannot_sign_somebody_in(
     assert "set-cookie" not in answer.headers
 
 
+async def test_a_browser_that_says_only_its_origin_signs_in(browser: Browser) -> None:
+    form = await browser.get("/sign-in")
+    assert form.headers["referrer-policy"] == "same-origin"  # under "no-referrer" it says "null"
+    answer = await browser.http.post(
+        "/sign-in",
+        data={"token": browser.story.site.token("audit")},
+        headers=HTML | {"origin": "http://reef"},
+    )
+    assert answer.status_code == 303
+
+
 async def test_the_colours_are_remembered(browser: Browser) -> None:
     await browser.sign_in("audit")
     token = await browser.form_token("/s/homework")
     fields = {"form_token": token, "theme": "dark", "next": "/s/homework"}
     assert (await browser.send("/theme", fields)).headers["location"] == "/s/homework"
     assert 'data-theme="dark"' in (await browser.get("/s/homework")).text
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/sign-out", "/theme", "/s/homework/do/hold"])
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_form_that_is_too_long_is_not_parsed(
+    browser: Browser, path: str, is_chunked: bool
+) -> None:
+    await browser.sign_in("operate")
+    form = b"token=" + b"x" * FORM_LIMIT_BYTES
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield form
+
+    answer = await browser.http.post(
+        path,
+        content=chunks() if is_chunked else form,
+        headers=HTML | {"content-type": "application/x-www-form-urlencoded"},
+    )
+    assert answer.status_code == 413
+    assert "Send less at once." in answer.text
+    assert answer.headers["content-type"].startswith("text/html")

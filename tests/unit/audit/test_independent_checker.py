@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
+import shutil
 import sys
 import tarfile
 from collections.abc import Callable
@@ -760,6 +762,36 @@ def test_both_say_that_another_share_of_the_budget_is_a_crime(check: Check, tmp_
 
 
 # The file itself
+
+
+@pytest.mark.parametrize("place", ["blobs", "events", "checkpoint"])
+@pytest.mark.parametrize("kind", ["pipe", "directory", "link"])
+def test_the_second_checker_reads_regular_files_alone(
+    check: Check, story: Story, tmp_path: Path, kind: str, place: str
+) -> None:
+    folder = shutil.copytree(story.folder, tmp_path / "export")
+    odd = {
+        "blobs": folder / "blobs" / ("0" * 64),
+        "events": next((folder / "events").iterdir()),
+        "checkpoint": folder / "checkpoint",
+    }[place]
+    odd.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(odd)
+    elif kind == "directory":
+        odd.mkdir()
+    else:
+        odd.symlink_to("/dev/zero")
+    assert check(folder, story.anchor)["problems"]
+
+
+def test_the_second_checker_takes_a_checkpoint_byte_by_byte(
+    check: Check, story: Story, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(story.folder, tmp_path / "export")
+    note = folder / "checkpoint"
+    note.write_bytes(note.read_bytes().replace(b"\n", b"\r\n"))
+    assert check(folder, story.anchor)["problems"]
 
 
 def test_the_second_checker_is_short_and_imports_nothing_of_ours() -> None:

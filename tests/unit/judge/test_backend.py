@@ -100,7 +100,7 @@ def test_an_outage_is_tried_again_and_then_raised(first: httpx.Response | Except
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_wrong_setting_is_told_at_once(status: int) -> None:
     judge, requests = backend(httpx.Response(status, text="no"))
-    with pytest.raises(Misconfigured, match="no"):
+    with pytest.raises(Misconfigured, match=f"status {status}"):
         judge.complete(ASKED, 1)
     assert len(requests) == 1
 
@@ -108,7 +108,7 @@ def test_a_wrong_setting_is_told_at_once(status: int) -> None:
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_request_that_is_not_accepted_is_neither(status: int) -> None:
     judge, requests = backend(httpx.Response(status, text="too long"))
-    with pytest.raises(ReefError, match="too long") as caught:
+    with pytest.raises(BadRequest, match=f"status {status}") as caught:
         judge.complete(ASKED, 1)
     assert not isinstance(caught.value, (Unavailable, SettingsError))
     assert len(requests) == 1
@@ -148,4 +148,30 @@ def test_settings_that_cannot_work_are_refused(make: Callable[[], HttpBackend]) 
 def test_a_bad_request_keeps_its_kind() -> None:
     judge, _ = backend(httpx.Response(400, text="the prompt is too long"))
     with pytest.raises(BadRequest):
+        judge.complete(ASKED, 1)
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 404, 409, 413, 418, 422, 429, 500, 502, 503])
+def test_no_error_repeats_what_the_answer_says(status: int) -> None:
+    """What a judge could not do goes into the log, and from there nobody can erase a word."""
+    said = "My name is Ada."
+    echo = {"title": said, "detail": [{"input": said}], "next_step": said, "error": said}
+    for answer in (
+        httpx.Response(status, json=echo, headers={"location": said}),
+        httpx.Response(status, json=echo | {"detail": said}),
+        httpx.Response(status, text=said),
+        httpx.RemoteProtocolError(f"illegal status line: {said}"),
+        httpx.Response(200, json={said: said}),
+    ):
+        judge, _ = backend(answer)
+        with pytest.raises(ReefError) as caught:
+            judge.complete(ASKED, 1)
+        assert said not in str(caught.value)
+        assert len(caught.value.detail) < 200
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 504])
+def test_an_outage_is_told_by_its_status(status: int) -> None:
+    judge, _ = backend(httpx.Response(status, text="oops"))
+    with pytest.raises(Unavailable, match=f"status {status}"):
         judge.complete(ASKED, 1)

@@ -79,10 +79,10 @@ def test_an_endpoint_that_refuses_the_judge_uses_up_no_turn() -> None:
 
 def test_a_turn_that_the_endpoint_does_not_take_is_an_error_of_that_turn_only() -> None:
     service = FakeTurns(turns=[turn("long"), turn("short")], max_errors=1)
-    too_long = BadRequest("the prompt has 200,000 tokens")
+    too_long = BadRequest("the prompt has 200,000 tokens " * 30)
     backend = FakeBackend(too_long, too_long, too_long, said(1))
     assert worker(service, backend).run(once=True) == 1
-    assert service.errors == [("long", too_long.detail)]
+    assert service.errors == [("long", too_long.detail[:500])]
     assert list(service.judgments) == ["short"]
 
 
