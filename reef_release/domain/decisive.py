@@ -53,5 +53,6 @@ RESTING: frozenset[str] = DECISIVE | {
     "watch.trial",
     "batch.claimed",
     "training.step",
+    "body.erased",
 }
 """Types whose rule reads other streams than their own."""
