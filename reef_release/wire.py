@@ -306,7 +306,7 @@ class CandidatesView(_View, frozen=True, kw_only=True):
 
 
 class ReleaseView(_View, frozen=True, kw_only=True):
-    """A signed release."""
+    """A signed release; `barred` says which revocations stand against serving it anew."""
 
     release_id: str
     channel: str
@@ -317,6 +317,7 @@ class ReleaseView(_View, frozen=True, kw_only=True):
     signed_position: int
     promoted_position: int | None
     revoked: bool
+    barred: list[Reason] = []
 
 
 class ReleasesView(_View, frozen=True, kw_only=True):

@@ -215,7 +215,7 @@ class FakeService:
         release = self.world.scenario.releases.get(release_id)
         if release is None:
             return problem(404, "not-found", "no such release")
-        return _json(views.release_view(self.world.scenario, release))
+        return _json(views.release_view(self.world.state, self.world.scenario, release))
 
     def _attestation(self, _request: httpx.Request, candidate: str) -> httpx.Response:
         for event in self._all(ev.GatePassed):

@@ -24,7 +24,7 @@ from reef_release.domain.decision import summaries_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
 from reef_release.domain.suite import sampling_seed
-from reef_release.errors import NotFound, Refused
+from reef_release.errors import NotFound, Refused, SignatureRejected
 from tests.fakes import FakeService, problem
 from tests.world import CHANNEL, text_tokens
 from trainer.engines.protocol import Generation, Messages, Sampling
@@ -88,6 +88,7 @@ class FakeGateService(FakeService):
             rf"{gates}/([^/]+)/trials": self._trial,
             rf"{gates}/([^/]+)/decision": self._decision,
             r"/reef/leases/([^/]+)/renew": self._renew,
+            r"/reef/leases/([^/]+)/release": self._release_lease,
             **super()._routes(),
         }
 
@@ -185,8 +186,9 @@ class FakeGateService(FakeService):
         )
         try:
             position = self.world.append(data, actor="gate-worker")
-        except Refused as error:
-            return problem(422, "refused", str(error))
+        except (Refused, SignatureRejected) as error:
+            reasons = msgspec.to_builtins(error.reasons)
+            return problem(422, error.problem, str(error), reasons=reasons)
         return _json(wire.DecisionView(position=position, outcome=outcome))
 
     def _renew(self, _request: httpx.Request, lease_id: str) -> httpx.Response:
@@ -195,6 +197,10 @@ class FakeGateService(FakeService):
         except NotFound as error:
             return problem(404, "not-found", error.detail)
         return _json(wire.LeaseView(lease_id=lease.lease_id, expires_at="later"))
+
+    def _release_lease(self, _request: httpx.Request, lease_id: str) -> httpx.Response:
+        self.leases.release(self.leases.renew(lease_id).subject)
+        return httpx.Response(204)
 
     def _blob(self, request: httpx.Request, digest: str) -> httpx.Response:
         if request.method == "HEAD":

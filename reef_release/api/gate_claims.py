@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from reef_release.api.commands import Commands
 from reef_release.domain import events as ev
 from reef_release.domain.gate import Gate
-from reef_release.domain.gate_claims import GateClaim
+from reef_release.domain.gate_claims import NOBODY, GateClaim
 from reef_release.domain.state import Scenario
-from reef_release.errors import Conflict
+from reef_release.errors import Conflict, NotFound
 from reef_release.ids import uuid7
 from reef_release.projections.live import LiveState
 
@@ -36,7 +36,11 @@ class GateClaims:
         """The id of a new lease on *gate* for *worker*; None while another works on it."""
         gate_id = gate.opened.gate_id
         claim = scenario.claims.get(gate_id)
-        if claim is not None and claim.worker != worker and self._age_s(claim) < self._duration_s:
+        if (
+            claim is not None
+            and claim.worker not in (NOBODY, worker)
+            and self._age_s(claim) < self._duration_s
+        ):
             return None
         lease_id = uuid7()
         data = ev.GateClaimed(
@@ -71,6 +75,28 @@ class GateClaims:
                     await self._commands.append(actor, scenario.name, data)
                 return True
         return False
+
+    async def release(self, actor: str, lease_id: str, only: str | None) -> None:
+        """End a claim before its time, so that another worker need not wait for that.
+
+        Raises `NotFound` when no open gate has this claim, and `Conflict` when another worker
+        claims at the same time. *only* is as for `renew`.
+        """
+        for scenario in self._live.state.scenarios.values():
+            for gate_id, claim in scenario.claims.items():
+                if claim.lease_id != lease_id or only not in (None, scenario.name):
+                    continue
+                if scenario.gates[gate_id].outcome is not None:
+                    break
+                data = ev.GateClaimed(
+                    gate_id=gate_id, worker=NOBODY, lease_id=uuid7(), replaces=lease_id
+                )
+                await self._commands.append(actor, scenario.name, data)
+                return
+        raise NotFound(
+            f"No open gate is claimed under the lease {lease_id}.",
+            next_step="There is nothing to give back.",
+        )
 
     def _age_s(self, claim: GateClaim) -> float:
         return (self._clock() - datetime.fromisoformat(claim.seen_at)).total_seconds()

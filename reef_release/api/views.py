@@ -12,6 +12,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate, improves_in
 from reef_release.domain.gating.machine import betting_test
 from reef_release.domain.reasons import Reason
+from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.state import Candidate, Release, Scenario, State
 from reef_release.domain.suite import sampling_seed
 from reef_release.wire import (
@@ -151,7 +152,7 @@ def _waits(state: State, scenario: Scenario, candidate: Candidate, status: str) 
     return draw_reasons(scenario, candidate, serving.release_id)
 
 
-def release_view(scenario: Scenario, release: Release) -> ReleaseView:
+def release_view(state: State, scenario: Scenario, release: Release) -> ReleaseView:
     """A signed release and its files."""
     candidate = scenario.candidates[release.release_id]
     return ReleaseView(
@@ -164,6 +165,7 @@ def release_view(scenario: Scenario, release: Release) -> ReleaseView:
         signed_position=release.signed_position,
         promoted_position=release.promoted_position,
         revoked=release.revoked_position is not None or candidate.revoked_position is not None,
+        barred=revocation_reasons(state, scenario, release.release_id),
     )
 
 

@@ -18,6 +18,7 @@ from reef_release.cli.options import (
     connect,
 )
 from reef_release.cli.output import emit
+from reef_release.cli.revocations import key_warnings
 from reef_release.wire import WrittenView
 
 __all__ = ["register"]
@@ -111,6 +112,8 @@ def revoke(
         if kind == "key":
             whole = identities.key_id(client, identity)
             _written(client.revoke_key(whole, reason), as_json)
+            for warning in key_warnings(client, whole):
+                _errors.print(warning, markup=False, soft_wrap=True)
             return
         if scenario is None:
             raise typer.BadParameter("a candidate or a release needs --scenario")

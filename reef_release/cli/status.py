@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated
 
@@ -11,10 +11,11 @@ import typer
 from reef_release.cli.candidates import waits_line
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.revocations import NEW_KEY, key_counts, resting_lines
 from reef_release.client import ReefClient
 from reef_release.errors import Forbidden
 from reef_release.settings import load_settings, setting_origins
-from reef_release.wire import BudgetView, CandidateView, ScenarioView
+from reef_release.wire import BudgetView, CandidateView, ReleaseView, ScenarioView
 
 __all__ = ["budget_line", "register"]
 
@@ -62,25 +63,28 @@ def status(
     with connect(url, token_file) as client:
         views = client.scenarios()
         beside = {} if as_json else {view.name: _beside(client, view.name) for view in views}
+        gate_key = as_json or key_counts(client.trust_keys(), "gate")
     if as_json:
         emit(views, as_json=True)
         return
     if not views:
         console.print("No scenario exists yet; create one with `reef-release scenario create`.")
     for view in views:
-        _show(view, *beside[view.name])
+        _show(view, *beside[view.name], gate_key=gate_key)
 
 
-def _beside(client: ReefClient, scenario: str) -> tuple[set[str], list[CandidateView], list[str]]:
-    """The revoked releases, the candidates that wait for people, and why others have no gate.
+def _beside(
+    client: ReefClient, scenario: str
+) -> tuple[dict[str, ReleaseView], list[CandidateView], list[str]]:
+    """The releases by id, the candidates that wait for people, and why others have no gate.
 
     Every token may see the status, and not every one may see these.
     """
-    revoked: set[str] = set()
+    releases: dict[str, ReleaseView] = {}
     waiting: list[CandidateView] = []
     ungated: list[str] = []
     with suppress(Forbidden):
-        revoked = {each.release_id for each in client.releases(scenario) if each.revoked}
+        releases = {each.release_id: each for each in client.releases(scenario)}
     with suppress(Forbidden):
         candidates = client.candidates(scenario)
         waiting = [
@@ -89,7 +93,7 @@ def _beside(client: ReefClient, scenario: str) -> tuple[set[str], list[Candidate
             if each.status == "passed" and len(each.approved_by) < each.approvals_wanted
         ]
         ungated = [line for line in map(waits_line, candidates) if line]
-    return revoked, waiting, ungated
+    return releases, waiting, ungated
 
 
 def budget_line(budget: BudgetView) -> str:
@@ -105,9 +109,11 @@ def budget_line(budget: BudgetView) -> str:
 
 def _show(
     view: ScenarioView,
-    revoked: Set[str],
+    releases: Mapping[str, ReleaseView],
     waiting: Sequence[CandidateView],
     ungated: Sequence[str],
+    *,
+    gate_key: bool,
 ) -> None:
     held = f"  HELD: {view.held_reason}" if view.held_reason else ""
     console.print(f"{view.name} at position {view.position}{held}", style="bold", markup=False)
@@ -130,13 +136,16 @@ def _show(
     for name, each in view.channels.items():
         # Below, since a narrow terminal folds or cuts what stands in a table.
         console.print(f"{name}: {each.release_id}", markup=False, soft_wrap=True)
-        if each.release_id in revoked:
+        served = releases.get(each.release_id)
+        if served is not None and served.revoked:
             console.print(
                 f"REVOKED: {each.release_id[:16]} is still served in channel {name}; roll back, "
                 "since a revocation moves no pointer",
                 style="bold red",
                 markup=False,
             )
+        for line in resting_lines(name, served, releases.values()):
+            console.print(line, style="bold red", markup=False, soft_wrap=True)
     for candidate in waiting:
         missing = candidate.approvals_wanted - len(candidate.approved_by)
         console.print(
@@ -148,6 +157,13 @@ def _show(
         console.print(line, markup=False, soft_wrap=True)
     if view.budget is not None:
         console.print(budget_line(view.budget), markup=False, soft_wrap=True)
+    if not gate_key and any(gate.outcome is None for gate in view.gates):
+        console.print(
+            "NO GATE KEY COUNTS: every decision on the open gate is refused. " + NEW_KEY,
+            style="bold red",
+            markup=False,
+            soft_wrap=True,
+        )
     print_table(
         "Last gates",
         ["gate", "candidate", "phase", "passed", "outcome"],
@@ -157,7 +173,7 @@ def _show(
                 gate.candidate_id[:_SHORT],
                 gate.phase,
                 f"{gate.passed_count}/{gate.trial_count}",
-                gate.outcome or "running",
+                gate.outcome or ("running" if gate_key else "no gate key"),
             ]
             for gate in view.gates[-_LAST_GATES:]
         ],

@@ -203,6 +203,12 @@ class ReefClient:
         )
         return decoded(answer.body, wire.LeaseView)
 
+    def release_lease(self, lease_id: str) -> None:
+        """Give a claimed gate back before its lease expires."""
+        self._http.call(
+            "POST", path_of("reef", "leases", lease_id, "release"), limit_bytes=VIEW_BYTES
+        )
+
     # Traffic
 
     def record(

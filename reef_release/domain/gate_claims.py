@@ -16,7 +16,10 @@ from reef_release.domain.checks import Checks
 from reef_release.domain.events import Envelope, EventData
 from reef_release.domain.reasons import Reason
 
-__all__ = ["CLAIM_EFFECTS", "CLAIM_VALIDATORS", "GateClaim", "sign_of_life"]
+__all__ = ["CLAIM_EFFECTS", "CLAIM_VALIDATORS", "NOBODY", "GateClaim", "sign_of_life"]
+
+NOBODY = ""
+"""The worker of a claim that its holder gave back: whoever asks next may have the gate."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ class GateClaimed(EventData, frozen=True, kw_only=True):
     """A worker works on a gate, or goes on working. Advice to other services, never permission.
 
     `replaces` is the lease that stood before: of two workers that claim at once one is too late.
+    `worker` is empty when the claim is given back before it lapses.
     """
 
     TYPE = "gate.claimed"

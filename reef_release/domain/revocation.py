@@ -8,8 +8,10 @@ from reef_release.domain.state import Scenario, State
 __all__ = ["key_reasons", "revocation_reasons"]
 
 
-def revocation_reasons(state: State, scenario: Scenario, release_id: str) -> list[Reason]:
-    """Which revocation stands against serving *release_id*.
+def revocation_reasons(
+    state: State, scenario: Scenario, release_id: str, at: int | None = None
+) -> list[Reason]:
+    """Which revocation stands against serving *release_id*; as of position *at*, if given.
 
     Of the release itself, of a key behind it, or of the foundation under an adapter.
     """
@@ -18,32 +20,36 @@ def revocation_reasons(state: State, scenario: Scenario, release_id: str) -> lis
     if candidate is not None and candidate.submitted.foundation is not None:
         reasons += [
             _reason(reason.code, f"its foundation: {reason.message}")
-            for reason in revocation_reasons(state, scenario, candidate.submitted.foundation)
+            for reason in revocation_reasons(state, scenario, candidate.submitted.foundation, at)
         ]
-    if candidate is not None and candidate.revoked_position is not None:
+    if candidate is not None and _had_happened(candidate.revoked_position, at):
         reasons.append(
             _reason("revoked", f"the candidate was revoked at {candidate.revoked_position}")
         )
     release = scenario.releases.get(release_id)
     if release is None:
         return reasons
-    if release.revoked_position is not None:
+    if _had_happened(release.revoked_position, at):
         reasons.append(_reason("revoked", f"the release was revoked at {release.revoked_position}"))
     signers = [("release", release.key_id)]
     gate = scenario.gates.get(release.gate_id)
     if gate is not None and gate.decision_key is not None:
         signers += [("gate", gate.decision_key), ("policy", gate.policy_key)]
     for role, key_id in signers:
-        reasons += key_reasons(state, role, key_id)
+        reasons += key_reasons(state, role, key_id, at)
     return reasons
 
 
-def key_reasons(state: State, role: str, key_id: str) -> list[Reason]:
-    """Whether the key was revoked."""
+def key_reasons(state: State, role: str, key_id: str, at: int | None = None) -> list[Reason]:
+    """Whether the key was revoked; as of position *at*, if given."""
     key = state.keys.get(key_id)
-    if key is None or key.revoked_position is None:
+    if key is None or not _had_happened(key.revoked_position, at):
         return []
     return [_reason("key-revoked", f"{role} key {key_id} was revoked at {key.revoked_position}")]
+
+
+def _had_happened(position: int | None, at: int | None) -> bool:
+    return position is not None and (at is None or position <= at)
 
 
 def _reason(code: str, message: str) -> Reason:

@@ -13,7 +13,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.web.candidate_course import Step, reasons_against, status_of, steps_of
-from reef_release.web.facts import candidate_at, release_at, serving_at
+from reef_release.web.facts import candidate_at, key_counts_at, release_at, serving_at
 from reef_release.web.gate_page import headline
 
 __all__ = [
@@ -89,7 +89,7 @@ def candidate_page(
     return CandidatePage(
         candidate=candidate,
         status=status_of(scenario, candidate, newest, at),
-        headline=_headline(scenario, candidate, newest),
+        headline=_headline(scenario, candidate, newest, key_counts_at(state, "gate", at)),
         reasons=tuple(reasons_against(state, scenario, candidate, newest, given, at)),
         steps=tuple(steps_of(state, scenario, candidate, gates, at)),
         ancestors=tuple(line[:_MOST_ANCESTORS]),
@@ -127,9 +127,11 @@ def other_of(scenario: Scenario, candidate: Candidate, at: int, against: str = "
     )
 
 
-def _headline(scenario: Scenario, candidate: Candidate, newest: Gate | None) -> str:
+def _headline(
+    scenario: Scenario, candidate: Candidate, newest: Gate | None, key_counts: bool
+) -> str:
     if newest is not None:
-        return headline(scenario, newest)
+        return headline(scenario, newest, key_counts)
     match candidate.status:
         case "refused":
             count = len(candidate.reasons)

@@ -32,6 +32,7 @@ __all__ = [
     "checkpoint_of",
     "gate_at",
     "gates_until",
+    "key_counts_at",
     "open_gate_at",
     "policy_at",
     "reached",
@@ -68,6 +69,16 @@ def row_of(body: bytes) -> Row:
 def reached(position: int | None, at: int) -> int | None:
     """*position* if that had happened by *at*."""
     return position if position is not None and position <= at else None
+
+
+def key_counts_at(state: State, role: str, at: int) -> bool:
+    """Whether any key of *role* counted at position *at*."""
+    return any(
+        key.ref.role == role
+        and key.added_position <= at
+        and reached(key.revoked_position, at) is None
+        for key in state.keys.values()
+    )
 
 
 def violation_at(state: State, position: int) -> Violation | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from reef_release.domain.gate import Gate
 from reef_release.domain.state import Scenario, State
 from reef_release.web.betting_course import TestCourse, courses
-from reef_release.web.facts import gate_at, release_at
+from reef_release.web.facts import gate_at, key_counts_at, release_at
 from reef_release.web.gate_grounds import (
     Decision,
     DrawLine,
@@ -34,6 +34,10 @@ __all__ = [
     "shown_slots",
 ]
 
+_NO_KEY = (
+    "No gate key counts, so every decision on it is refused: the next trust root must list a new "
+    "one (reef-release keys rotate), and a worker must start with that."
+)
 SLOTS = 10
 """Tasks that one page shows with their replies."""
 
@@ -109,7 +113,7 @@ def gate_page(
             if each != opened.gate_id and scenario.gates[each].opened_position <= at
         ),
         outcome=gate.outcome,
-        headline=headline(scenario, gate),
+        headline=headline(scenario, gate, key_counts_at(state, "gate", at)),
         opened_position=gate.opened_position,
         decision=decision_of(state, gate, at),
         promoted_position=promoted,
@@ -128,8 +132,11 @@ def gate_page(
     )
 
 
-def headline(scenario: Scenario, gate: Gate) -> str:
-    """Why it ended as it did, in one or two sentences."""
+def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
+    """Why it ended as it did, in one or two sentences; or what it waits for.
+
+    *key_counts* is whether there is a gate key by which it could end.
+    """
     count = len(gate.slots())
     tasks = f"{count} task{'' if count == 1 else 's'}"
     match gate.outcome:
@@ -157,7 +164,7 @@ def headline(scenario: Scenario, gate: Gate) -> str:
                 "base was no longer what is served."
             )
         case _:
-            return _waiting(gate, tasks)
+            return _waiting(gate, tasks) + ("" if key_counts else f" {_NO_KEY}")
 
 
 def _waiting(gate: Gate, tasks: str) -> str:

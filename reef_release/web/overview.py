@@ -77,7 +77,10 @@ class Why:
 
 @dataclass(frozen=True, kw_only=True)
 class GateProgress:
-    """A gate that goes on; marks are the verdicts of each slot by side."""
+    """A gate that goes on; marks are the verdicts of each slot by side.
+
+    `key_counts` is whether there is a gate key by which it could end.
+    """
 
     gate_id: str
     candidate_id: str
@@ -88,6 +91,7 @@ class GateProgress:
     errors: int
     most_slots: int
     rules: list[RuleLine]
+    key_counts: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +106,7 @@ class Earlier:
 class ChannelView:
     """A channel: what it serves, since when and why, its document, and what is tried on it.
 
+    `key_reasons` name the revoked keys behind what it serves.
     `document_left_s` is how long the newest current document was still valid.
     """
 
@@ -109,6 +114,7 @@ class ChannelView:
     pointer: Pointer | None
     why: Why | None
     revoked_position: int | None
+    key_reasons: list[Reason]
     document_serial: int | None
     document_at: str | None
     document_left_s: float | None
@@ -260,16 +266,19 @@ async def _channel(past: Past, name: str, now: datetime, lifetime: timedelta) ->
         pointer=pointer,
         why=None if pointer is None else _why(past, pointer.release_id),
         revoked_position=None if pointer is None else past.revoked_position(pointer.release_id),
+        key_reasons=[]
+        if pointer is None
+        else [each for each in past.revocations(pointer.release_id) if each.code == "key-revoked"],
         document_serial=None if document is None else document.serial,
         document_at=None if document is None else document.issued_at,
         document_left_s=left,
-        gate=None if gate is None else _progress(await past.gate(gate)),
+        gate=None if gate is None else _progress(past, await past.gate(gate)),
         earlier=_earlier(past, name),
     )
 
 
 def _earlier(past: Past, channel: str) -> list[Earlier]:
-    """The releases served last, each once, without the one served now and revoked ones."""
+    """The releases served last, each once, that the rule allows a rollback to."""
     pointers = past.pointers(channel)
     found: dict[str, Pointer] = {}
     for pointer in reversed(pointers[-_POINTERS_LOOKED_AT:]):
@@ -277,7 +286,7 @@ def _earlier(past: Past, channel: str) -> list[Earlier]:
     return [
         Earlier(release_id=release_id, pointer=pointer)
         for release_id, pointer in list(found.items())[1:]
-        if past.revoked_position(release_id) is None
+        if not past.revocations(release_id)
     ][:_EARLIER]
 
 
@@ -314,7 +323,7 @@ def _rules(gate: Gate) -> list[RuleLine]:
     return list(rule_lines(gate.part.rule, gate.level, gate.slots()))
 
 
-def _progress(gate: Gate) -> GateProgress:
+def _progress(past: Past, gate: Gate) -> GateProgress:
     opened = gate.opened
     return GateProgress(
         gate_id=opened.gate_id,
@@ -326,6 +335,7 @@ def _progress(gate: Gate) -> GateProgress:
         errors=gate.errors,
         most_slots=slot_count(gate.part.rule),
         rules=_rules(gate),
+        key_counts=past.key_counts("gate"),
     )
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from reef_release.domain import events as ev
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.budget import Ledger
+from reef_release.domain.reasons import Reason
+from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.state import Candidate, Checkpoint, Pointer, PolicyInForce, Scenario
 from reef_release.errors import NotFound
 from reef_release.web.facts import (
@@ -22,6 +24,7 @@ from reef_release.web.facts import (
     candidate_at,
     gate_at,
     gates_until,
+    key_counts_at,
     open_gate_at,
     policy_at,
     reached,
@@ -101,6 +104,14 @@ class Past:
         return min(
             (each for each in positions if each is not None and self.seen(each)), default=None
         )
+
+    def revocations(self, release_id: str) -> list[Reason]:
+        """What the rule had against serving the release anew: its own revocation or a key's."""
+        return revocation_reasons(self.history.state, self.scenario, release_id, self.at)
+
+    def key_counts(self, role: str) -> bool:
+        """Whether any key of *role* counted."""
+        return key_counts_at(self.history.state, role, self.at)
 
     def gates(self) -> Iterator[Gate]:
         """The gates opened so far, the newest first, as the state has them now; see `gate`."""

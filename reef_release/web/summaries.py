@@ -149,7 +149,11 @@ SUMMARIES: Mapping[type[EventData], Callable[[Any], str]] = {
     ev.NodeRefused: lambda d: (
         f"node {d.node_id} refused {_id(d.release_id)}, {_reasons(d.reasons)}"
     ),
-    ev.GateClaimed: lambda d: f"gate {_id(d.gate_id)} taken by worker {d.worker}",
+    ev.GateClaimed: lambda d: (
+        f"gate {_id(d.gate_id)} taken by worker {d.worker}"
+        if d.worker
+        else f"gate {_id(d.gate_id)} given back by its worker"
+    ),
     ev.ReleaseApproved: lambda d: f"{_id(d.release_id)} approved: {d.reason}",
     ev.WatchTrial: lambda d: (
         f"watch trial {d.number + 1} of {_id(d.release_id)}, task {d.task_id}: {_trial(d)}"

@@ -15,11 +15,16 @@ from reef_release.errors import ReefError
 from reef_release.signing.keys import Role, load_key
 from trainer.engines.client import HttpEngine
 from trainer.gate.remote import http_loader
-from trainer.gate.worker import DEFAULT_TRIAL_TIMEOUT_S, GateWorker, GateWorkerConfig
+from trainer.gate.worker import (
+    DEFAULT_TRIAL_TIMEOUT_S,
+    GateWorker,
+    GateWorkerConfig,
+    KeyDoesNotCount,
+)
 
 
 def main() -> int:
-    """Exit status 0, or 2 with an error that says what to do."""
+    """Exit status 0; 1 when the key does not count, else 2, with an error that says what to do."""
     parser = argparse.ArgumentParser(prog="reef-release gate")
     parser.add_argument("--url", required=True)
     parser.add_argument("--name", required=True)
@@ -50,6 +55,9 @@ def main() -> int:
             load = http_loader(engines) if engines else None
             key = load_key(given.key, Role.GATE)
             GateWorker(config, client, key, load=load).run(once=given.once)
+    except KeyDoesNotCount as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
     except (ReefError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

@@ -3,7 +3,8 @@
 What always holds: the worker keeps no place of its own, only a journal of the trials it posted.
 Whatever interrupts it (an outage, a lost lease), it claims again and goes on from the trials that
 the log has, if all of them are in the journal; else it ends the gate as errored. A scenario in
-which it gets no further is left alone for longer and longer, and costs the others nothing.
+which it gets no further is left alone for longer and longer, and costs the others nothing. Only a
+key that does not count ends the work: no later decision of this worker would be accepted either.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import structlog
 
 from reef_release.client import ReefClient
 from reef_release.client.lease import Heartbeat
-from reef_release.errors import Conflict, NotFound, ReefError
+from reef_release.errors import Conflict, NotFound, ReefError, Refused, SignatureRejected
 from reef_release.signing.keys import SigningKey
 from reef_release.wire import GateAssignment
 from trainer.gate.assignment import known_gate
@@ -28,13 +29,17 @@ from trainer.gate.models import Loader, MachineTrouble, ModelCache, transformers
 from trainer.gate.run import GateRun
 from trainer.gate.watching import Watcher
 
-__all__ = ["DEFAULT_TRIAL_TIMEOUT_S", "GateWorker", "GateWorkerConfig"]
+__all__ = ["DEFAULT_TRIAL_TIMEOUT_S", "GateWorker", "GateWorkerConfig", "KeyDoesNotCount"]
 
 DEFAULT_TRIAL_TIMEOUT_S = 600.0
 _LONGEST_PAUSE_S = 30.0
 _BEATS_PER_LEASE = 3
 _REST_LEASES = 1.25
 _log = structlog.get_logger(__name__)
+
+
+class KeyDoesNotCount(Refused):
+    """The key that this worker signs with is no gate key of the trust root in force."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +95,8 @@ class GateWorker:
         """Work until *stop* is set; returns how many gates were ended.
 
         With *once*: until there is nothing left to do, and what stands against it is raised.
-        Raises `SettingsError` when another worker uses the same directory of models.
+        Raises `SettingsError` when another worker uses the same directory of models, and
+        `KeyDoesNotCount` when a decision is refused for the key that signed it.
         """
         stop = stop or threading.Event()
         ended = 0
@@ -99,6 +105,8 @@ class GateWorker:
             while not stop.is_set():
                 try:
                     count, failure = self._round()
+                except KeyDoesNotCount:
+                    raise
                 except ReefError as error:
                     # The service itself is away, so there is no scenario to go on with.
                     if once:
@@ -134,6 +142,8 @@ class GateWorker:
                 if not gated and scenario.policy.get("watch"):
                     self._watcher.step(name)
             except ReefError as error:
+                if _is_of_its_key(error):
+                    raise self._key_does_not_count() from error
                 failure = error
                 pause_s = self._pauses.get(name, self._config.poll_s)
                 _log.error("gate work interrupted", scenario=name, why=str(error), rest_s=pause_s)
@@ -183,6 +193,31 @@ class GateWorker:
             self._config.trial_timeout_s,
         )
         every_s = assignment.lease_s / _BEATS_PER_LEASE
-        with Heartbeat(lambda: self._client.renew_lease(assignment.lease_id), every_s) as lease:
-            run.trials(lease.check)
-            run.decide(self._key, self._clock())
+        try:
+            with Heartbeat(lambda: self._client.renew_lease(assignment.lease_id), every_s) as lease:
+                run.trials(lease.check)
+                run.decide(self._key, self._clock())
+        except (Refused, SignatureRejected) as refused:
+            if _is_of_its_key(refused):
+                self._give_back(assignment)
+            raise
+
+    def _give_back(self, assignment: GateAssignment) -> None:
+        try:
+            self._client.release_lease(assignment.lease_id)
+        except ReefError as error:
+            # Others then wait until the lease expires.
+            _log.warning("gate not given back", lease=assignment.lease_id, why=error.detail)
+
+    def _key_does_not_count(self) -> KeyDoesNotCount:
+        return KeyDoesNotCount(
+            f"What this worker signs is refused: its key {self._key.key_id[:16]} does not count "
+            "as a gate key; it was revoked, or no trust root lists it.",
+            next_step="Start the worker with a gate key of the root in force: one that "
+            "`reef-release keys list` shows and not as revoked. A new key comes by the next root "
+            "(`keys new`, `keys rotate`, `keys sign`, `keys publish`).",
+        )
+
+
+def _is_of_its_key(error: ReefError) -> bool:
+    return any(reason.code == "no-trusted-key" for reason in error.reasons)

@@ -9,7 +9,7 @@ from reef_release.api.routes.candidates import CandidateController
 from reef_release.api.routes.chat import CHAT_HANDLERS
 from reef_release.api.routes.current import current_document
 from reef_release.api.routes.erasures import ERASURE_HANDLERS
-from reef_release.api.routes.gates import GateController, renew_lease
+from reef_release.api.routes.gates import GateController, release_lease, renew_lease
 from reef_release.api.routes.health import HEALTH_HANDLERS
 from reef_release.api.routes.interactions import INTERACTION_HANDLERS
 from reef_release.api.routes.judging import JudgingController
@@ -44,6 +44,7 @@ HANDLERS: list[ControllerRouterHandler] = [
     create_scenario,
     current_document,
     list_scenarios,
+    release_lease,
     renew_lease,
     report_node,
     show_line,

@@ -52,7 +52,9 @@ class ReleaseController(Controller):
         """Signed releases in order of signing."""
         found = service.scenario(scenario)
         return ReleasesView(
-            releases=[release_view(found, release) for release in found.releases.values()]
+            releases=[
+                release_view(service.state, found, release) for release in found.releases.values()
+            ]
         )
 
     @get("/{release_id:str}", summary="Show a release", responses=READ_PROBLEMS)
@@ -64,7 +66,7 @@ class ReleaseController(Controller):
     ) -> ReleaseView:
         """A release and its files."""
         found = service.scenario(scenario)
-        return release_view(found, _release(found, release_id))
+        return release_view(service.state, found, _release(found, release_id))
 
     @get(
         "/{release_id:str}/bundle",

@@ -89,6 +89,7 @@ ROUTES = [
         f"{S}/gates/none/decision",
         "gate",
     ),
+    Route("/reef/leases/{lease_id:str}/release", "POST", "/reef/leases/none/release", "gate"),
     Route(
         "/reef/leases/{lease_id:str}/renew", "POST", "/reef/leases/none/renew", "gate judge train"
     ),

@@ -98,6 +98,20 @@ async def test_a_lease_that_is_not_renewed_passes_to_another_worker(story: Story
     assert "Claim again" in expired.value.body["next_step"]
 
 
+async def test_a_gate_that_its_worker_gives_back_passes_to_another_at_once(story: Story) -> None:
+    await story.submit()
+    first = await story.claim_soon("gate-1")
+    assert await story.claim("gate-2") is None
+    path = f"/reef/leases/{first.lease_id}/release"
+    assert (await story.ask("gate", "POST", path)).status_code == 204
+    taken = await story.claim("gate-2")
+    assert taken is not None
+    assert taken.opened == first.opened
+    assert await story.claim("gate-1") is None
+    again = await story.ask("gate", "POST", path)
+    assert again.status_code == 404, "the lease is of nobody now"
+
+
 async def test_a_worker_that_crashed_continues_where_it_was(story: Story) -> None:
     await story.release()
     await story.submit()

@@ -54,6 +54,7 @@ ROUTES = {
     "/v1/chat/completions": "post",
     "/v1/models": "get",
     "/reef/report": "post",
+    "/reef/leases/{lease_id}/release": "post",
     "/reef/leases/{lease_id}/renew": "post",
     "/reef/nodes/{node_id}/reports": "post",
     "/reef/events": "get",
@@ -120,7 +121,8 @@ async def test_every_error_is_described_as_a_problem(document: dict[str, Any]) -
 async def test_every_request_with_a_body_describes_it(document: dict[str, Any]) -> None:
     for path, item in document["paths"].items():
         for method, operation in item.items():
-            bodiless = method in ("get", "head") or path.endswith(("/renew", "/resume"))
+            bare = ("/renew", "/resume", "/{lease_id}/release")
+            bodiless = method in ("get", "head") or path.endswith(bare)
             assert bodiless or operation["requestBody"]["content"], (path, method)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from reef_release.domain import events as ev
 from reef_release.domain.reasons import Reason
+from reef_release.signing.keys import Role
+from reef_release.web.gate_page import gate_page
 from reef_release.web.overview import Overview, overview
 from tests.calls import bound, judged, recorded, unbound
 from tests.training import Trainer
 from tests.web_pages import Seen, past_of, prefix_of
+from tests.web_story import trial_positions
 from tests.world import CHANNEL, World
 
 pytestmark = pytest.mark.anyio
@@ -139,3 +143,36 @@ async def test_a_document_that_ran_out_is_told(told: World) -> None:
     left_s = view.channels[0].document_left_s
     assert left_s is not None
     assert left_s < 0
+
+
+async def test_a_served_release_on_a_revoked_key_is_marked_and_none_is_offered_in_vain(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    first = world.release()
+    world.release()
+    running = world.admitted()
+    world.run_trials(world.open_gate(running), "+")
+    before = world.head
+    position = world.revoke_key(Role.GATE)
+
+    (channel,) = (await seen(past_of(world, before))).channels
+    assert [each.release_id for each in channel.earlier] == [first]
+    assert channel.key_reasons == []
+    assert channel.gate is not None
+    assert channel.gate.key_counts
+
+    (channel,) = (await seen(past_of(world, world.head))).channels
+    assert channel.earlier == [], "the rule would refuse a rollback"
+    assert [each.code for each in channel.key_reasons] == ["key-revoked"]
+    assert f"was revoked at {position}" in channel.key_reasons[0].message
+    assert channel.revoked_position is None
+    assert channel.gate is not None
+    assert not channel.gate.key_counts
+    found = list(world.scenario.gates.values())[-1]
+    trials = trial_positions(world, found.opened.gate_id, world.head)
+    page = gate_page(world.state, world.scenario, found, world.head, trials)
+    assert "No gate key counts" in page.headline
+    page = gate_page(world.state, world.scenario, found, before, trials)
+    assert "No gate key counts" not in page.headline
