@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import UNSET
 
 from reef_release.audit.event import check_event
 from reef_release.audit.export import export
+from reef_release.audit.folder import ExportFolder
 from reef_release.audit.http_source import ClientSource
 from reef_release.audit.page import report_page
 from reef_release.audit.replay import replay
-from reef_release.audit.report import ErasuresReport, Problem, ReplayReport, VerifyReport
+from reef_release.audit.report import ErasuresReport, Problem, Problems, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify, verify_on
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import complain, console, emit, print_table
@@ -91,6 +93,8 @@ def verify_command(
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
     start, anchor = time.perf_counter(), read_anchor(root, home)
+    if state is None or not state.exists():
+        _require_begin([*(since or ()), folder])
     if state is None:
         report = verify(folder, anchor, earlier=_texts(earlier), since=since or (), kept=kept or ())
     elif earlier or since:
@@ -138,6 +142,7 @@ def replay_command(
 ) -> None:
     """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
     start, anchor = time.perf_counter(), read_anchor(root, home)
+    _require_begin([*(since or ()), folder])
     if weights is None:
         report = replay(folder, anchor, earlier=_texts(earlier), since=since or (), kept=kept or ())
     else:
@@ -222,6 +227,22 @@ def read_anchor(root: Path | None, home: Path | None) -> str:
             f"The trust root {path} cannot be read: {error}.",
             next_step="Name it with --root; get it by another way than from the service.",
         ) from error
+
+
+def _require_begin(parts: Sequence[Path]) -> None:
+    """The oldest of *parts* must begin with the log, or all of it would look tampered with.
+
+    A broken manifest is none of this: the audit itself says what is wrong. Raises `SettingsError`.
+    """
+    manifest = ExportFolder(parts[0]).manifest(Problems())
+    if manifest is None or manifest.since is UNSET:
+        return
+    raise SettingsError(
+        f"{parts[0]} goes on from an earlier export: it holds only the events from position "
+        f"{manifest.since.size} on.",
+        next_step="Give that export with --since FOLDER (of several, the oldest first); `audit "
+        "verify` also takes with --state what its verification left. Nothing was checked.",
+    )
 
 
 def _write_page(path: Path | None, report: VerifyReport, start: float) -> None:

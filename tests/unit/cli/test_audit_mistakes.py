@@ -1,0 +1,49 @@
+"""What is not given right to an audit is said first and alone: it is no sign of tampering."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from reef_release.audit import export
+from reef_release.cli.app import app
+from reef_release.errors import SettingsError
+from tests.world import World, WorldSource
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log in two exports, and its trust root."""
+    base = Path(tmp_path_factory.mktemp("audit"))
+    world = World(base / "world")
+    world.create_scenario()
+    export(WorldSource(world), base / "one", include_weights=True)
+    world.submit()
+    world.checkpoint()
+    export(WorldSource(world), base / "two", include_weights=True, since=[base / "one"])
+    (base / "root.json").write_text(world.anchor, "utf-8")
+    return base
+
+
+def audit(home: Path, *words: str, root: str = "root.json") -> Result:
+    given = [str(home / each) if each in ("one", "two") else each for each in words]
+    return CliRunner().invoke(app, ["audit", *given, "--root", str(home / root)])
+
+
+@pytest.mark.parametrize("verb", ["verify", "replay"])
+def test_an_export_that_goes_on_says_first_and_alone_what_it_needs(home: Path, verb: str) -> None:
+    done = audit(home, verb, "two")
+    assert isinstance(done.exception, SettingsError)
+    assert "goes on from an earlier export: it holds only the events" in str(done.exception)
+    assert "--since FOLDER" in str(done.exception)
+    assert done.output == ""
+    assert audit(home, verb, "two", "--since", "one").exit_code == 0
+
+
+def test_a_state_takes_the_place_of_the_earlier_export(home: Path, tmp_path: Path) -> None:
+    state = str(tmp_path / "state")
+    assert isinstance(audit(home, "verify", "two", "--state", state).exception, SettingsError)
+    assert audit(home, "verify", "one", "--state", state).exit_code == 0
+    assert audit(home, "verify", "two", "--state", state).exit_code == 0
