@@ -20,6 +20,7 @@ from reef_release.domain.effects import EFFECTS
 from reef_release.domain.events import Envelope, Event, EventData
 from reef_release.domain.fold import Fold
 from reef_release.domain.merkle import MerkleTree, leaf_hash
+from reef_release.domain.reasons import Reason
 from reef_release.domain.state import State
 from reef_release.errors import BadRequest, InvalidEvent, ReefError
 from reef_release.projections.replay import ReplayChecks
@@ -110,7 +111,7 @@ class Walk:
             return False  # `Structure` has said why
         for violation in self.state.violations[self._violations :]:
             for reason in violation.reasons:
-                message = f"The {violation.type} breaks a rule and has no effect: {reason}."
+                message = f"The {violation.type} breaks a rule and has no effect: {_ended(reason)}"
                 self.problems.add(line.where, reason.code, message, violation.position)
         self._violations = len(self.state.violations)
         self.folded += 1
@@ -126,7 +127,7 @@ class Walk:
         if isinstance(data, _TRUST):
             reasons = self._fold.reasons(envelope.scenario, envelope.stream, data)
             for reason in reasons:
-                message = f"The {data.TYPE} breaks a rule and has no effect: {reason}."
+                message = f"The {data.TYPE} breaks a rule and has no effect: {_ended(reason)}"
                 self.problems.add(line.where, reason.code, message, line.number)
             if not reasons:
                 EFFECTS[type(data)](self.state, self.checks, envelope, data)
@@ -225,3 +226,8 @@ class Walk:
         elif self.state.tree.root(size).hex() != root:
             message = f"The first {size} events are not those that were signed then."
             self.problems.add(where, "rewritten", message)
+
+
+def _ended(reason: Reason) -> str:
+    """The reason as the end of a sentence; some are sentences themselves."""
+    return f"{str(reason).removesuffix('.')}."

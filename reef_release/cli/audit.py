@@ -24,6 +24,7 @@ from reef_release.cli.scorer import scoring_program
 from reef_release.errors import InvalidEvent, SettingsError, SignatureRejected
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
+from reef_release.signing.root import open_root
 
 __all__ = ["app", "read_anchor", "replay_with_weights"]
 
@@ -218,15 +219,26 @@ def replay_with_weights(
 
 
 def read_anchor(root: Path | None, home: Path | None) -> str:
-    """The trust root version 1, from *root* or from the key directory. Raises `SettingsError`."""
+    """The trust root version 1, from *root* or from the key directory. Raises `SettingsError`.
+
+    What is no trust root at all is refused here: against it every log would look tampered with.
+    """
     path = root or load_settings(home=home).keys_dir / ROOT_NAME
     try:
-        return path.read_text("utf-8")
+        text = path.read_text("utf-8")
+        open_root(text)
+    except SignatureRejected as error:
+        raise SettingsError(
+            f"{path} is no trust root that can be used: {str(error.reasons[0]).removesuffix('.')}.",
+            next_step="Give the `root.json` of the log with --root, no key; get it by another way "
+            "than from the service.",
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
             f"The trust root {path} cannot be read: {error}.",
             next_step="Name it with --root; get it by another way than from the service.",
         ) from error
+    return text
 
 
 def _require_begin(parts: Sequence[Path]) -> None:

@@ -47,3 +47,23 @@ def test_a_state_takes_the_place_of_the_earlier_export(home: Path, tmp_path: Pat
     assert isinstance(audit(home, "verify", "two", "--state", state).exception, SettingsError)
     assert audit(home, "verify", "one", "--state", state).exit_code == 0
     assert audit(home, "verify", "two", "--state", state).exit_code == 0
+
+
+@pytest.mark.parametrize("verb", ["verify", "replay"])
+@pytest.mark.parametrize("text", ["-----BEGIN PUBLIC KEY-----\n", "{}", '{"version": 1}', ""])
+def test_what_is_no_trust_root_is_refused_at_once(home: Path, verb: str, text: str) -> None:
+    (home / "public.pem").write_text(text, "utf-8")
+    done = audit(home, verb, "one", root="public.pem")
+    assert isinstance(done.exception, SettingsError)
+    assert "public.pem is no trust root that can be used" in str(done.exception)
+    assert "`root.json`" in str(done.exception)
+    assert ".." not in str(done.exception)
+    assert done.output == ""
+
+
+def test_no_problem_ends_with_two_full_stops(home: Path, tmp_path: Path) -> None:
+    (home / "other.json").write_text(World(tmp_path / "other").anchor, "utf-8")
+    done = audit(home, "verify", "one", root="other.json")
+    assert done.exit_code == 1
+    assert "is not the anchor that this reader was given." in done.output
+    assert ".." not in done.output
