@@ -123,7 +123,7 @@ def odds(
     if as_json:
         emit(table_of.as_json(found, part, table), as_json=True)
         return
-    table_of.show(found, part, table, gate)
+    table_of.show(found, part, table, gate, promotions)
     if svg is not None:
         console.print(f"Plot: {svg}", markup=False)
 

@@ -143,6 +143,9 @@ def test_odds_are_told_by_incumbent_and_gate(policy: Path) -> None:
     assert Fraction(last["level"]) < Fraction(1, 10**9), "at once, however late the gate"
     shown = CliRunner().invoke(app, ["gate", "odds", str(policy), "--incumbent", "0.0"]).output
     assert "not within its trials" in shown
+    assert "Gate 1, after 0 promotions, tests at the level 1/960." in shown
+    shown = CliRunner().invoke(app, [*ask[:-1], "--gate", "40", "--promotions", "3"]).output
+    assert "Gate 40, after 3 promotions, tests at the level 1/960." in shown
 
 
 def test_odds_of_dependent_pairs(policy: Path) -> None:
