@@ -71,7 +71,14 @@ def export_command(
     """Write a self-contained folder: events, checkpoint, trust roots, suites, raw replies."""
     with connect(url, token_file) as client:
         manifest = export(ClientSource(client), out, include_weights=weights, since=since or ())
-    emit(manifest, as_json=as_json, text=f"{manifest.size} events are in {out}.")
+    held = sum(segment.count for segment in manifest.segments)
+    text = f"{held} events are in {out}."
+    if manifest.since is not UNSET:
+        text = (
+            f"{held} events are in {out}, from position {manifest.since.size} on; it goes on from "
+            f"{(since or [out])[-1]}, and together they are the {manifest.size} of the log."
+        )
+    emit(manifest, as_json=as_json, text=text)
 
 
 @app.command("verify")

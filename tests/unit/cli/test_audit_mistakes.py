@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from reef_release.audit import export
+from reef_release.cli import audit as verbs
 from reef_release.cli.app import app
 from reef_release.errors import SettingsError
 from tests.world import World, WorldSource
@@ -67,3 +69,22 @@ def test_no_problem_ends_with_two_full_stops(home: Path, tmp_path: Path) -> None
     assert done.exit_code == 1
     assert "is not the anchor that this reader was given." in done.output
     assert ".." not in done.output
+
+
+def test_an_export_says_which_events_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path / "world")
+    monkeypatch.setattr(verbs, "connect", lambda _url, _token: nullcontext())
+    monkeypatch.setattr(verbs, "ClientSource", lambda _client: WorldSource(world))
+    one, two = str(tmp_path / "january"), str(tmp_path / "february")
+    world.create_scenario()
+    done = CliRunner().invoke(app, ["audit", "export", one])
+    first = world.head + 1
+    assert done.output == f"{first} events are in {one}.\n"
+    world.submit()
+    world.checkpoint()
+    done = CliRunner().invoke(app, ["audit", "export", two, "--since", one])
+    size = world.head + 1
+    assert f"{size - first} events are in {two}, from position {first} on;" in done.output
+    assert f"it goes on from {one}, and together they are the {size} of the log." in done.output
