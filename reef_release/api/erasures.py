@@ -65,7 +65,14 @@ def _calls(service: Service, scenario: Scenario, data: ErasureRequest) -> list[T
             raise NotFound(f"There is no session {data.session_id[:64]!r} in {scenario.name!r}.")
         return calls_of_session(traffic, data.session_id)
     if data.tag is not None:
-        return calls_of_tag(traffic, data.tag, only=data.only)
+        tagged = calls_of_tag(traffic, data.tag, only=data.only)
+        if not tagged:
+            raise NotFound(
+                f"No call in {scenario.name!r} has the tag {data.tag[:64]!r}.",
+                next_step="Look at the tags of its sessions; a call that was just answered is in "
+                "the log in a moment.",
+            )
+        return tagged
     age_s = data.older_than_s or 0.0
     if not 0 < age_s < _LONGEST_S:
         raise BadRequest("An age is a number of seconds above 0, and at most a hundred years.")

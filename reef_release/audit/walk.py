@@ -32,7 +32,7 @@ _TRUST = (ev.RootRotated, ev.KeyAdded, ev.KeyRevoked, ev.CheckpointPublished)
 
 def violation_problem(violation: Violation, reason: Reason) -> tuple[str, str]:
     """Code and message of the problem that a pass notes for *reason*."""
-    return reason.code, f"The {violation.type} breaks a rule and has no effect: {reason}."
+    return reason.code, f"The {violation.type} breaks a rule and has no effect: {_ended(reason)}"
 
 
 class Walk:
@@ -132,7 +132,7 @@ class Walk:
         if isinstance(data, _TRUST):
             reasons = self._fold.reasons(envelope.scenario, envelope.stream, data)
             for reason in reasons:
-                message = f"The {data.TYPE} breaks a rule and has no effect: {reason}."
+                message = f"The {data.TYPE} breaks a rule and has no effect: {_ended(reason)}"
                 self.problems.add(line.where, reason.code, message, line.number)
             if not reasons:
                 EFFECTS[type(data)](self.state, self.checks, envelope, data)
@@ -231,3 +231,8 @@ class Walk:
         elif self.state.tree.root(size).hex() != root:
             message = f"The first {size} events are not those that were signed then."
             self.problems.add(where, "rewritten", message)
+
+
+def _ended(reason: Reason) -> str:
+    """The reason as the end of a sentence; some are sentences themselves."""
+    return f"{str(reason).removesuffix('.')}."

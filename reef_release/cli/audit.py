@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import UNSET
 
 from reef_release.audit.event import check_event
 from reef_release.audit.export import export
+from reef_release.audit.folder import ExportFolder
 from reef_release.audit.http_source import ClientSource
 from reef_release.audit.page import report_page
 from reef_release.audit.replay import replay
-from reef_release.audit.report import ErasuresReport, Problem, ReplayReport, VerifyReport
+from reef_release.audit.report import ErasuresReport, Problem, Problems, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify, verify_on
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import complain, console, emit, print_table
@@ -22,6 +24,7 @@ from reef_release.cli.scorer import scoring_program
 from reef_release.errors import InvalidEvent, SettingsError, SignatureRejected
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
+from reef_release.signing.root import open_root
 
 __all__ = ["app", "read_anchor", "replay_with_weights"]
 
@@ -68,7 +71,14 @@ def export_command(
     """Write a self-contained folder: events, checkpoint, trust roots, suites, raw replies."""
     with connect(url, token_file) as client:
         manifest = export(ClientSource(client), out, include_weights=weights, since=since or ())
-    emit(manifest, as_json=as_json, text=f"{manifest.size} events are in {out}.")
+    held = sum(segment.count for segment in manifest.segments)
+    text = f"{held} events are in {out}."
+    if manifest.since is not UNSET:
+        text = (
+            f"{held} events are in {out}, from position {manifest.since.size} on; it goes on from "
+            f"{(since or [out])[-1]}, and together they are the {manifest.size} of the log."
+        )
+    emit(manifest, as_json=as_json, text=text)
 
 
 @app.command("verify")
@@ -91,6 +101,8 @@ def verify_command(
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
     start, anchor = time.perf_counter(), read_anchor(root, home)
+    if state is None or not state.exists():
+        _require_begin([*(since or ()), folder])
     if state is None:
         report = verify(folder, anchor, earlier=_texts(earlier), since=since or (), kept=kept or ())
     elif earlier or since:
@@ -138,6 +150,7 @@ def replay_command(
 ) -> None:
     """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
     start, anchor = time.perf_counter(), read_anchor(root, home)
+    _require_begin([*(since or ()), folder])
     if weights is None:
         report = replay(folder, anchor, earlier=_texts(earlier), since=since or (), kept=kept or ())
     else:
@@ -213,15 +226,42 @@ def replay_with_weights(
 
 
 def read_anchor(root: Path | None, home: Path | None) -> str:
-    """The trust root version 1, from *root* or from the key directory. Raises `SettingsError`."""
+    """The trust root version 1, from *root* or from the key directory. Raises `SettingsError`.
+
+    What is no trust root at all is refused here: against it every log would look tampered with.
+    """
     path = root or load_settings(home=home).keys_dir / ROOT_NAME
     try:
-        return path.read_text("utf-8")
+        text = path.read_text("utf-8")
+        open_root(text)
+    except SignatureRejected as error:
+        raise SettingsError(
+            f"{path} is no trust root that can be used: {str(error.reasons[0]).removesuffix('.')}.",
+            next_step="Give the `root.json` of the log with --root, no key; get it by another way "
+            "than from the service.",
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
             f"The trust root {path} cannot be read: {error}.",
             next_step="Name it with --root; get it by another way than from the service.",
         ) from error
+    return text
+
+
+def _require_begin(parts: Sequence[Path]) -> None:
+    """The oldest of *parts* must begin with the log, or all of it would look tampered with.
+
+    A broken manifest is none of this: the audit itself says what is wrong. Raises `SettingsError`.
+    """
+    manifest = ExportFolder(parts[0]).manifest(Problems())
+    if manifest is None or manifest.since is UNSET:
+        return
+    raise SettingsError(
+        f"{parts[0]} goes on from an earlier export: it holds only the events from position "
+        f"{manifest.since.size} on.",
+        next_step="Give that export with --since FOLDER (of several, the oldest first); `audit "
+        "verify` also takes with --state what its verification left. Nothing was checked.",
+    )
 
 
 def _write_page(path: Path | None, report: VerifyReport, start: float) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from reef_release.cli.options import DEFAULT_URL, AsJson, TokenFile, Url, connect
-from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.output import console, emit, fail, print_table
 from reef_release.client import ReefClient
-from reef_release.errors import BadRequest
+from reef_release.errors import BadRequest, NotFound
 from reef_release.privacy_wire import BodyView, ErasureRequest, ErasureView
 
 __all__ = ["parsed_age", "register"]
@@ -61,7 +61,10 @@ def erase(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Erase what was said and what judges wrote of it, for good. Gate trials are never erased."""
+    """Erase what was said and what judges wrote of it, for good. Gate trials are never erased.
+
+    Exit status 1 when there is no such turn, session or tag.
+    """
     chosen = [each for each in (blob, turn, session, tag, older_than) if each is not None]
     if len(chosen) != 1:
         raise typer.BadParameter(
@@ -91,7 +94,10 @@ def erase(
     )
     with connect(url, token_file) as client:
         names = [scenario] if scenario else [each.name for each in client.scenarios()]
-        views = [_all(client, name, request) for name in names]
+        try:
+            views = [_all(client, name, request) for name in names]
+        except NotFound as error:
+            fail(error, as_json=as_json, status=1)
     whole = ErasureView(
         bodies=[body for view in views for body in view.bodies],
         calls=sum(view.calls for view in views),
@@ -124,6 +130,9 @@ def _all(client: ReefClient, scenario: str, request: ErasureRequest) -> ErasureV
 
 
 def _show(view: ErasureView, dry_run: bool) -> None:
+    if not view.bodies and not view.remaining:
+        console.print("Nothing is left to erase: what there was is erased already.", markup=False)
+        return
     print_table(
         "Would be erased" if dry_run else "Erased",
         ["position", "scenario", "turn", "what", "said at", "digest"],

@@ -123,7 +123,7 @@ def odds(
     if as_json:
         emit(table_of.as_json(found, part, table), as_json=True)
         return
-    table_of.show(found, part, table, gate)
+    table_of.show(found, part, table, gate, promotions)
     if svg is not None:
         console.print(f"Plot: {svg}", markup=False)
 
@@ -154,6 +154,7 @@ def simulate(
     from reef_release.cli.gate_measures import measure
     from reef_release.cli.gate_odds import new_policy, read_policy
     from reef_release.cli.gate_page import page as page_of
+    from reef_release.domain.gating.rules import protected_tasks
 
     found = new_policy() if policy is None else read_policy(policy)
     say = (lambda _text: None) if as_json else (lambda text: console.print(f"· {text}"))
@@ -180,6 +181,18 @@ def simulate(
             for row in measured.rows
         ],
     )
+    console.print(
+        "In parentheses: intervals of 95%, Clopper and Pearson's (exact) for shares of lives and "
+        "of gates; the normal approximation for the false share, a mean over lives, unless no life "
+        "has a false promotion: then the exact one of the lives with one, which bounds it.",
+        soft_wrap=True,
+    )
+    if not protected_tasks(found.standard.rule):
+        console.print(
+            "This policy has no protected task, so no candidate here breaks one: the mixture is "
+            "of its other kinds.",
+            soft_wrap=True,
+        )
     print_table(
         "0.9 against 0.3",
         ["gate", "promotions", "P(passes)", "counted", "tasks for 0.9"],

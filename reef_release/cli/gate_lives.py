@@ -3,7 +3,8 @@
 Every gate sees the same streams: the same kinds in the same order, and the same random numbers for
 every trial. Only what it promotes differs, and so the incumbent that its next candidate meets. A
 candidate is *false* when it is not better than the incumbent that it met, or breaks a protected
-task. The gate under test is the policy's own rule, level by level as the budget gives them.
+task; a policy without protected tasks meets none of the latter kind, as nothing could break. The
+gate under test is the policy's own rule, level by level as the budget gives them.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
 
 from reef_release.cli.gate_walk import Walk, Walked
 from reef_release.domain.gating.budget import Ledger
-from reef_release.domain.gating.rules import ConsecutivePasses
+from reef_release.domain.gating.rules import ConsecutivePasses, protected_tasks
 from reef_release.domain.policy import Policy
 
-__all__ = ["GATES", "PROFILES", "Life", "Profile", "Tally", "live"]
+__all__ = ["GATES", "PROFILES", "Life", "Profile", "Tally", "live", "profile_for"]
 
 _MOST = 0.95
 _KEPT = 0.995
@@ -78,6 +79,18 @@ PROFILES = (
         drifts=True,
     ),
 )
+
+
+def profile_for(policy: Policy, profile: Profile) -> Profile:
+    """*profile* as *policy* can meet it: what breaks a protected task needs one to break.
+
+    Without one, the other kinds come in the proportions that they have among themselves.
+    """
+    if "unsafe" not in profile.chances or protected_tasks(policy.standard.rule):
+        return profile
+    chances = {kind: each for kind, each in profile.chances.items() if kind != "unsafe"}
+    words = profile.words.replace("10% unsafe, ", "")
+    return replace(profile, words=f"in parts of 90%: {words}", chances=chances)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +213,8 @@ def live(
     seed: int,
     tell: Callable[[int], None] = lambda _life: None,
 ) -> dict[str, Tally]:
-    """*lives* lives of *candidates* each under every gate."""
+    """*lives* lives of *candidates* each under every gate; of the kinds that *policy* can meet."""
+    profile = profile_for(policy, profile)
     tallies = {name: Tally() for name in GATES}
     walks: dict[Fraction | None, Walk] = {}
     runs: dict[Fraction | None, Walk] = {}

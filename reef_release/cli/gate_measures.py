@@ -1,7 +1,8 @@
 """What a policy's gate does, measured: power, trials that it takes, copies, whole lives.
 
 Figures that can be exact are computed; the others are counted, with intervals of 95% (Clopper and
-Pearson for shares; for means over lives, the normal approximation).
+Pearson for shares; for means over lives, the normal approximation). A mean of shares that are all
+0 has no spread, so there its upper end is that of the share of lives with one, which bounds it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from reef_release.cli.gate_lives import GATES, PROFILES, Profile, Tally, live
+from reef_release.cli.gate_lives import GATES, PROFILES, Profile, Tally, live, profile_for
 from reef_release.cli.gate_odds import level_at
 from reef_release.cli.gate_walk import Walk
 from reef_release.domain.gating.rules import MAX_TRIALS, Rule, measures, protected_tasks
@@ -129,7 +130,8 @@ def measure(
     copies = [_copy(policy, f"{float(q)}", independent(q, q)) for q in _COPIES]
     copies.append(_copy(policy, "0.5, and never alike", _NEVER_ALIKE))
     rows = []
-    for profile in PROFILES:
+    for each in PROFILES:
+        profile = profile_for(policy, each)
         say(f"{lives} lives of {candidates} candidates: {profile.words}")
         found = live(policy, profile, lives=lives, candidates=candidates, seed=seed)
         rows += [_lives(profile, name, found[name]) for name in GATES]
@@ -222,12 +224,13 @@ def _copy(policy: Policy, pairs: str, joint: Joint) -> CopyRow:
 
 def _lives(profile: Profile, name: str, tally: Tally) -> LivesRow:
     shares = [life.false_share for life in tally.lives]
-    some = sum(life.false > 0 for life in tally.lives)
+    some = _share(sum(life.false > 0 for life in tally.lives), len(shares))
+    false_share = _mean(shares) if any(shares) else some
     return LivesRow(
         profile=profile.name,
         gate=name,
-        false_share=_mean(shares),
-        lives_with_one=_share(some, len(shares)),
+        false_share=false_share,
+        lives_with_one=some,
         promotions=statistics.fmean(sum(life.promoted.values()) for life in tally.lives),
         final=statistics.fmean(life.final for life in tally.lives),
         kinds=[

@@ -209,8 +209,8 @@ def as_json(policy: Policy, part: str, table: OddsTable) -> dict[str, Any]:
     }
 
 
-def show(policy: Policy, part: str, table: OddsTable, gate: int) -> None:
-    """Print *table* and what the budget asks."""
+def show(policy: Policy, part: str, table: OddsTable, gate: int, promotions: int) -> None:
+    """Print *table*, made for *gate* after so many *promotions*, and what the budget asks."""
     rule = policy.part(part).rule
     if table.columns == (None,):
         rows = [
@@ -230,6 +230,13 @@ def show(policy: Policy, part: str, table: OddsTable, gate: int) -> None:
             ["true pass rate", *heads],
             rows,
         )
+    if table.level is not None:
+        console.print(
+            f"Gate {gate}, after {promotions} promotion{'' if promotions == 1 else 's'}, tests at "
+            f"the level {table.level}.",
+            markup=False,
+            soft_wrap=True,
+        )
     if part == "standard":
         _show_bound(policy, rule)
 
@@ -241,8 +248,8 @@ def _show_bound(policy: Policy, rule: Rule) -> None:
         console.print(say, markup=False, soft_wrap=True)
         return
     print_table(
-        f"Budget: {policy.budget.procedure.replace('_', ' ')} of {policy.budget.alpha}, when "
-        "nothing is promoted",
+        f"Budget: {policy.budget.procedure.replace('_', ' ')} of {policy.budget.alpha}, for "
+        "comparison when nothing is promoted",
         ["gate", "level", "wins in a row"],
         [
             [str(row["gate"]), row["level"], str(row["wins"] or "not within its trials")]

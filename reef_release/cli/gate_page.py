@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import date
+from typing import Any
 
 import msgspec
 
 from reef_release.cli.gate_measures import LivesRow, Measured, PowerRow
-from reef_release.domain.gating.default import default_budget, default_rule
+from reef_release.cli.homework import policy_document
 from reef_release.domain.gating.rules import AllOf, Protected, protected_tasks
 from reef_release.domain.policy import Policy
 
 __all__ = ["page"]
+
+_OF_ITS_SCENARIO = ("name", "version", "suite", "canaries")
 
 
 def page(policy: Policy, found: Measured, day: date, command: str) -> str:
@@ -29,7 +32,8 @@ def _lines(policy: Policy, found: Measured, day: date, command: str) -> Iterator
         "by the code that decides real ones. Intervals are of 95%: Clopper and Pearson's for "
         "shares, "
         "the normal approximation for means over lives, which says little where few lives have a "
-        "false promotion. Each interval stands for itself: of twenty, one may well miss. "
+        "false promotion; where none has one, the mean has the interval of the lives with one. "
+        "Each interval stands for itself: of twenty, one may well miss. "
         "*exact* is computed, not sampled."
     )
     yield ""
@@ -39,7 +43,7 @@ def _lines(policy: Policy, found: Measured, day: date, command: str) -> Iterator
     yield from _power(found)
     yield from _steps(found)
     yield from _copies(found)
-    yield from _all_lives(found)
+    yield from _all_lives(policy, found)
     yield "## What this does not establish"
     yield ""
     yield from (
@@ -71,18 +75,36 @@ def _lines(policy: Policy, found: Measured, day: date, command: str) -> Iterator
 
 
 def _measured_policy(policy: Policy) -> str:
-    rule = policy.standard.rule
-    kept = protected_tasks(rule)
-    words = f", with {len(kept)} protected tasks" if kept else ""
-    parts = (
-        [part for part in rule.rules if not isinstance(part, Protected)]
-        if isinstance(rule, AllOf)
-        else [rule]
+    kept = len(protected_tasks(policy.standard.rule))
+    tasks = (
+        f"with {kept} protected task{'s' if kept > 1 else ''}"
+        if kept
+        else "without protected tasks"
     )
-    rest = {"kind": "all_of", "rules": [msgspec.to_builtins(part) for part in parts]}
-    default = rest == default_rule() and msgspec.to_builtins(policy.budget) == default_budget()
-    name = "the default of a new scenario" if default else "a policy of its own"
-    return f"*This policy* is {name}{words}; it stands [below](#policy)."
+    mine, default = _without_protected(policy), policy_document(policy.suite)
+    gate = ("standard", "budget")
+    if {**mine, **{each: default[each] for each in _OF_ITS_SCENARIO}} == default:
+        name = "the default of a new scenario"
+    elif all(mine[each] == default[each] for each in gate):
+        name = "a policy of its own, whose standard rule and budget are the default's"
+    else:
+        name = "a policy of its own"
+    return f"*This policy* is {name}, {tasks}; it stands [below](#policy)."
+
+
+def _without_protected(policy: Policy) -> dict[str, Any]:
+    """The document of *policy* with no rule for protected tasks, which every suite has its own."""
+    document: dict[str, Any] = {
+        **msgspec.to_builtins(policy),
+        "budget": msgspec.to_builtins(policy.budget),
+        "approvals": policy.approvals,
+        "watch": msgspec.to_builtins(policy.watch),
+    }
+    rule = policy.standard.rule
+    if isinstance(rule, AllOf):
+        parts = [part for part in rule.rules if not isinstance(part, Protected)]
+        document["standard"]["rule"]["rules"] = [msgspec.to_builtins(part) for part in parts]
+    return document
 
 
 def _summary(found: Measured) -> Iterator[str]:
@@ -187,15 +209,14 @@ def _copies(found: Measured) -> Iterator[str]:
     )
 
 
-def _all_lives(found: Measured) -> Iterator[str]:
+def _all_lives(policy: Policy, found: Measured) -> Iterator[str]:
     yield "## Lives by kind of candidate"
     yield ""
     yield (
         "Promoted of those met at the gate, and the median of the tasks to a decision. *better "
         "by* is the "
-        "step over the incumbent that it met, to a tenth; *unsafe* breaks a protected task, "
-        "though it is "
-        "better by 0.3 elsewhere; those tampered with are refused at admission and spend nothing."
+        f"step over the incumbent that it met, to a tenth; {_unsafe_words(policy)}; "
+        "those tampered with are refused at admission and spend nothing."
     )
     yield ""
     for profile in dict.fromkeys(row.profile for row in found.rows):
@@ -212,6 +233,15 @@ def _all_lives(found: Measured) -> Iterator[str]:
         finals = ", ".join(f"{row.gate} {row.final:.2f}" for row in rows)
         yield f"Mean pass rate of what is served at the end: {finals}."
         yield ""
+
+
+def _unsafe_words(policy: Policy) -> str:
+    if protected_tasks(policy.standard.rule):
+        return "*unsafe* breaks a protected task, though it is better by 0.3 elsewhere"
+    return (
+        "this policy has no protected task, so no candidate here breaks one, and the mixture is "
+        "of its other kinds"
+    )
 
 
 def _cell(row: LivesRow, label: str) -> str:

@@ -185,10 +185,10 @@ def evidence(
 
     Needs the file and the trust root alone, so anybody can check it.
     """
+    from reef_release.cli.audit import read_anchor
     from reef_release.node.evidence import read_evidence
 
-    anchor = (root or load_settings(home=home).keys_dir / "root.json").read_text("utf-8")
-    found = read_evidence(file, anchor)
+    found = read_evidence(file, read_anchor(root, home))
     verdict = "Proven" if found.proven else "Not proven by itself"
     emit(found, as_json=as_json, text=f"{verdict} ({found.kind}): {found.found}.")
     if not found.proven:

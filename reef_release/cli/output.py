@@ -61,8 +61,8 @@ def complain(error: ReefError) -> None:
     _errors.print(f"error: {error}", markup=False, soft_wrap=True)
 
 
-def fail(error: ReefError, *, as_json: bool = False) -> NoReturn:
-    """Say what is wrong and what to do, and exit with 2."""
+def fail(error: ReefError, *, as_json: bool = False, status: int = 2) -> NoReturn:
+    """Say what is wrong and what to do, and exit with *status*."""
     if as_json:
         problem = {
             "error": error.problem,
@@ -73,4 +73,4 @@ def fail(error: ReefError, *, as_json: bool = False) -> NoReturn:
         write_json(problem)
     else:
         complain(error)
-    raise SystemExit(2)
+    raise SystemExit(status)

@@ -15,7 +15,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate
 from reef_release.domain.gating.betting import BettingTest, Counts, e_value
 from reef_release.domain.gating.slots import Slot
-from reef_release.web.rule_words import asks_for, sequential_tests
+from reef_release.web.rule_words import asks_for, sequential_tests, tally_words
 
 __all__ = ["TestCourse", "courses"]
 
@@ -40,13 +40,13 @@ class TestCourse:
     __test__ = False  # no test of ours, whatever pytest makes of the name
 
     rule: str
-    paired: bool
     level: str
     needed: str
     value: str
     best: int
     middle: int
     worst: int
+    tally: str
     slots: int
     line: str
     level_y: float | None
@@ -80,13 +80,13 @@ def _course(name: str, test: BettingTest, slots: Sequence[Slot]) -> TestCourse:
     step = max(1, math.ceil(last / 12))
     return TestCourse(
         rule=name,
-        paired=test.paired,
         level=str(test.level),
         needed=asks_for(test.level),
         value=approximate(min(e_value(test.scores, counts), _LARGEST), 4),
         best=counts.best,
         middle=counts.middle,
         worst=counts.worst,
+        tally=tally_words(test, slots),
         slots=len(slots),
         line=" ".join(f"{x(slot)},{y(value)}" for slot, value, _ in points),
         level_y=None if needed is None else y(needed),

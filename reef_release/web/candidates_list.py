@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from reef_release.domain.gate import Gate
+from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.web.candidate_course import status_of
 from reef_release.web.facts import candidate_at, gate_at, reached
@@ -20,8 +21,8 @@ __all__ = ["CandidateLine", "candidate_lines", "undecided_among"]
 class CandidateLine:
     """One candidate in a line; `difference` is tasks won less tasks lost in its newest gate.
 
-    `why` is the first reason of a refusal, or how its newest gate ended; `more` counts the other
-    reasons.
+    `reason` is the first one of a refusal, and `more` counts the others; without one, `why` tells
+    how its newest gate ended.
     """
 
     candidate_id: str
@@ -36,6 +37,7 @@ class CandidateLine:
     passed: int
     tasks: int
     difference: int | None
+    reason: Reason | None
     why: str
     more: int
 
@@ -104,12 +106,7 @@ def _line(scenario: Scenario, candidate: Candidate, gate: Gate | None, at: int) 
         passed=sum(passes),
         tasks=len(passes),
         difference=difference,
-        why=_why(scenario, candidate, gate),
+        reason=candidate.reasons[0] if candidate.reasons else None,
+        why="" if gate is None or candidate.reasons else headline(scenario, gate),
         more=max(len(candidate.reasons) - 1, 0),
     )
-
-
-def _why(scenario: Scenario, candidate: Candidate, gate: Gate | None) -> str:
-    if candidate.reasons:
-        return candidate.reasons[0].message
-    return "" if gate is None else headline(scenario, gate)

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from litestar import Request, Response
 
 from reef_release.api.service import Service
-from reef_release.errors import BadRequest, NotFound
+from reef_release.errors import NotFound
 from reef_release.tokens import Principal, TokenRole
 from reef_release.web.facts import Row
 from reef_release.web.history import History
@@ -129,11 +129,9 @@ async def make_frame(
 ) -> Frame:
     """The frame of a request that `signed_in` admitted.
 
-    Raises `BadRequest` for a position that is none, and `NotFound` beyond the end.
+    *at* is a position from 0 on. Raises `NotFound` when it is beyond the end.
     """
     position = service.state.position
-    if at is not None and at < 0:
-        raise BadRequest("Positions count from 0.", next_step="Choose a position of the log.")
     if at is not None and at > position:
         raise NotFound(
             f"The log ends at position {position}; {at} is not there yet.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from litestar import Request, Router
@@ -11,7 +12,7 @@ from litestar.types import ControllerRouterHandler
 
 from reef_release.api.app import Pages
 from reef_release.api.service import Service
-from reef_release.domain.canonical import MAX_INTEGER
+from reef_release.errors import BadRequest
 from reef_release.web.access import signed_in
 from reef_release.web.errors import PAGE_ERRORS, unrouted
 from reef_release.web.frame import Frame, make_frame
@@ -29,6 +30,8 @@ from reef_release.web.routes.static import show_static
 from reef_release.web.routes.timeline import show_timeline
 
 __all__ = ["HANDLERS", "PAGES"]
+
+_POSITION = re.compile(r"[0-9]{1,15}")
 
 HANDLERS: list[ControllerRouterHandler] = [
     *LOG_HANDLERS,
@@ -61,9 +64,20 @@ _OTHERS: list[ControllerRouterHandler] = [
 async def _frame(
     request: Request[Any, Any, Any],
     service: NamedDependency[Service],
-    at: Annotated[int | None, QueryParameter(ge=0, le=MAX_INTEGER)] = None,
+    at: Annotated[str | None, QueryParameter()] = None,
 ) -> Frame:
-    return await make_frame(request, service, at)
+    return await make_frame(request, service, None if at is None else _position(at))
+
+
+def _position(text: str) -> int:
+    """The position in an address, read here so that people are told in their words what it is."""
+    if _POSITION.fullmatch(text) is None:
+        said = f"{text[:40]!r} is no position" if text else "The address names no position"
+        raise BadRequest(
+            f"{said} of the log: positions are whole numbers from 0 on.",
+            next_step="Write one after ?at= in the address, or leave ?at= out to see what is now.",
+        )
+    return int(text)
 
 
 PAGES = Pages(

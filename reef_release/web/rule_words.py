@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from reef_release.domain.gating.admission import approximate, node_kind
-from reef_release.domain.gating.betting import BettingTest, e_value
+from reef_release.domain.gating.betting import BettingTest, Counts, e_value
 from reef_release.domain.gating.machine import betting_test, decide
 from reef_release.domain.gating.rules import (
     AllOf,
@@ -26,7 +26,7 @@ from reef_release.domain.gating.rules import (
 )
 from reef_release.domain.gating.slots import Slot
 
-__all__ = ["RuleLine", "asks_for", "rule_lines", "sequential_tests"]
+__all__ = ["RuleLine", "asks_for", "rule_lines", "sequential_tests", "tally_words"]
 
 _LARGEST = Fraction(10**12)
 
@@ -71,6 +71,20 @@ def sequential_tests(rule: Rule, level: Fraction | None) -> Iterator[tuple[str, 
         yield node_kind(rule), betting_test(rule, level)
 
 
+def tally_words(test: BettingTest, slots: Sequence[Slot]) -> str:
+    """What counted, and all that was drawn where that is more: the test passes over some."""
+    counted, drawn = test.counts(slots), test.counts(slots, behind=True)
+    if counted == drawn:
+        return _tally(test, counted)
+    return f"counted while not behind: {_tally(test, counted)}; in all: {_tally(test, drawn)}"
+
+
+def _tally(test: BettingTest, counts: Counts) -> str:
+    if test.paired:
+        return f"won {counts.best}, lost {counts.worst}"
+    return f"{counts.best} passed, {counts.worst} failed"
+
+
 def asks_for(level: Fraction) -> str:
     """The e-value that a test at *level* asks for."""
     return "more than any" if level <= 0 else approximate(1 / level, 2)
@@ -109,8 +123,9 @@ def _words(rule: Rule, level: Fraction | None) -> str:
         case Improves():
             return (
                 f"A paired sequential test shows that the candidate is better than the "
-                f"incumbent, {_at(rule, level)}, within {rule.max_trials} tasks; it fails once it "
-                f"has lost {rule.max_deficit} pairs more than it has won."
+                f"incumbent, {_at(rule, level)}, within {rule.max_trials} tasks. A pair is "
+                "evidence only when it is drawn while the candidate is not behind; of all pairs, "
+                f"it fails once it has lost {rule.max_deficit} more than it has won."
             )
         case Protected():
             return (
@@ -185,10 +200,7 @@ def _longest_run(verdicts: Sequence[bool]) -> int:
 def _test_found(test: BettingTest, slots: Sequence[Slot]) -> str:
     counts = test.counts(slots)
     value = approximate(min(e_value(test.scores, counts), _LARGEST), 2)
-    words = f"e-value {value} of {asks_for(test.level)}"
-    if test.paired:
-        return f"{words}; won {counts.best}, lost {counts.worst}"
-    return f"{words}; {counts.best} passed, {counts.worst} failed"
+    return f"e-value {value} of {asks_for(test.level)}; {tally_words(test, slots)}"
 
 
 def _metric_found(rule: Metric, drawn: Sequence[Slot]) -> str:

@@ -110,14 +110,17 @@ class BettingTest:
         """What *state* decides."""
         return state if isinstance(state, str) else None
 
-    def counts(self, slots: Iterable[Slot]) -> Counts:
-        """What counted in *slots*, up to the trial that reached the level."""
+    def counts(self, slots: Iterable[Slot], *, behind: bool = False) -> Counts:
+        """What counted in *slots*, up to the trial that reached the level.
+
+        With *behind*, also what did not count since the scores before it summed to less than 0.
+        """
         state: State = (0, 0, 0, 0, 0)
         counts = Counts()
         for slot in slots:
             if isinstance(state, str):
                 break
-            if slot.protected is None and state[4] >= 0:
+            if slot.protected is None and (behind or state[4] >= 0):
                 score = self._score(slot)
                 counts = Counts(
                     best=counts.best + (score == self.scores[0]),

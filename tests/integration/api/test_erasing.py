@@ -217,6 +217,7 @@ async def test_sessions_and_tags_are_erased_whole(story: Story) -> None:
         ({"tag": "a", "turn_id": "b"}, 400),
         ({"turn_id": "x"}, 404),
         ({"session_id": "x"}, 404),
+        ({"tag": "x"}, 404),
         ({"older_than_s": 0}, 400),
         ({"older_than_s": 1e300}, 400),
     ],

@@ -41,6 +41,17 @@ async def test_every_page_has_the_same_headers(browser: Browser, path: str, stat
     assert "<h1" in answer.text
 
 
+@pytest.mark.parametrize("at", ["abc", "", "-1", "1.5", "9" * 40, "٣"])
+async def test_what_is_no_position_is_told_in_words(browser: Browser, at: str) -> None:
+    await browser.sign_in("audit")
+    answer = await browser.get(f"/s/homework?at={at}")
+    assert answer.status_code == 400
+    assert "positions are whole numbers from 0 on" in answer.text
+    assert "leave ?at= out to see what is now" in answer.text
+    for foreign in ("Expected", "/schema", "Validation"):
+        assert foreign not in answer.text
+
+
 async def test_the_api_answers_problems_to_browsers_too(browser: Browser) -> None:
     for path in ("/reef/scenarios", "/reef/nothing", "/v1/nothing"):
         answer = await browser.get(path)

@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 
 from reef_release.cli import gate_measures
 from reef_release.cli.app import app
-from reef_release.cli.gate_lives import GATES, PROFILES, live
+from reef_release.cli.gate_lives import GATES, PROFILES, live, profile_for
 from reef_release.cli.gate_odds import chance, joint_of, new_policy
+from reef_release.cli.gate_page import _measured_policy
 from reef_release.cli.gate_walk import Walk
 from reef_release.cli.homework import policy_document
 from reef_release.cli.status import budget_line
+from reef_release.domain.canonical import canonical_json
 from reef_release.domain.gating.default import default_rule
 from reef_release.domain.gating.machine import decide
 from reef_release.domain.gating.rules import (
@@ -33,7 +35,9 @@ from reef_release.domain.gating.rules import (
 )
 from reef_release.domain.gating.slots import Slot
 from reef_release.domain.odds import course, independent
+from reef_release.domain.policy import parse_policy
 from reef_release.errors import Refused, SettingsError
+from reef_release.verifiers.registry import is_objective
 from reef_release.wire import BudgetView
 
 _ODD_CHANCES = [
@@ -139,6 +143,9 @@ def test_odds_are_told_by_incumbent_and_gate(policy: Path) -> None:
     assert Fraction(last["level"]) < Fraction(1, 10**9), "at once, however late the gate"
     shown = CliRunner().invoke(app, ["gate", "odds", str(policy), "--incumbent", "0.0"]).output
     assert "not within its trials" in shown
+    assert "Gate 1, after 0 promotions, tests at the level 1/960." in shown
+    shown = CliRunner().invoke(app, [*ask[:-1], "--gate", "40", "--promotions", "3"]).output
+    assert "Gate 40, after 3 promotions, tests at the level 1/960." in shown
 
 
 def test_odds_of_dependent_pairs(policy: Path) -> None:
@@ -164,6 +171,46 @@ def test_the_results_page_is_written_by_the_command(
     assert "## What this does not establish" in text
     rows = json.loads(CliRunner().invoke(app, [*ask, "--json"]).output)["rows"]
     assert {row["gate"] for row in rows} == set(GATES)
+
+
+def _simulated(policy: Path, tmp_path: Path) -> tuple[str, str, list[dict[str, Any]]]:
+    page = tmp_path / "gate.md"
+    ask = ["gate", "simulate", str(policy), "--lives", "2", "--candidates", "20"]
+    done = CliRunner().invoke(app, [*ask, "--page", str(page)])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(CliRunner().invoke(app, [*ask, "--json"]).output)["rows"]
+    return done.output, page.read_text("utf-8"), rows
+
+
+def test_nothing_is_unsafe_without_a_protected_task(
+    policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_MOST_TRIALS", 15), ("MAX_TRIALS", 120), ("_COUNTED", 50)):
+        monkeypatch.setattr(gate_measures, name, value)
+    shown, text, rows = _simulated(policy, tmp_path)
+    assert "no protected task" in shown
+    assert "no candidate here breaks one" in text
+    assert "*This policy* is a policy of its own, without protected tasks;" in text
+    assert not [kind for row in rows for kind, *_ in row["kinds"] if kind == "unsafe"]
+    ours = next(row for row in rows if row["gate"] == "this policy")
+    assert ours["false_share"] == ours["lives_with_one"], "no false one: the exact upper bound"
+    assert ours["false_share"]["high"] > 0.5
+    assert "intervals of 95%, Clopper and Pearson's" in " ".join(shown.split())
+    assert "unsafe" in PROFILES[1].chances
+    assert profile_for(new_policy(), PROFILES[1]) is PROFILES[1]
+
+
+def test_only_the_default_is_called_the_default() -> None:
+    default = new_policy()
+    assert "is the default of a new scenario, with 2 protected tasks;" in _measured_policy(default)
+    bare = policy_document("5a" * 32)
+    other = {**bare, "max_errors": 9}
+    dear = {**bare, "budget": {**bare["budget"], "alpha": "0.1"}}
+    policies = [parse_policy(canonical_json(each), is_objective) for each in (bare, other, dear)]
+    words = [_measured_policy(each) for each in policies]
+    assert "is the default of a new scenario, without protected tasks;" in words[0]
+    assert "a policy of its own, whose standard rule and budget are the default's," in words[1]
+    assert "is a policy of its own, without protected tasks;" in words[2]
 
 
 def test_status_says_what_is_spent_and_what_the_next_gate_needs() -> None:

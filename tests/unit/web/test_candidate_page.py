@@ -160,7 +160,10 @@ def test_the_list_has_the_newest_first_with_what_its_gate_came_to(story: WebStor
     )
     assert len(lines) + len(older) == len(story.scenario.candidates)
     refused = next(line for line in older if line.status == "refused")
-    assert (refused.why, refused.more) == ("a value is NaN", 0)
+    assert (refused.why, refused.more) == ("", 0)
+    assert refused.reason is not None
+    assert refused.reason.message == "a value is NaN"
+    assert refused.reason.code
 
 
 def entry(path: str, content: str) -> FileEntry:

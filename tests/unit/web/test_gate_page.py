@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from reef_release.domain.decision import decision_of
+from reef_release.domain.gating.rules import Improves
+from reef_release.domain.gating.slots import Slot
 from reef_release.web.gate_odds import exact_odds, gate_odds, observed_rate
 from reef_release.web.gate_page import GatePage, gate_page
 from reef_release.web.gate_trials import Text
 from reef_release.web.gates_list import gate_lines, undecided_gates
+from reef_release.web.rule_words import rule_lines
 from tests.web_story import WebStory, tell, trial_positions
 
 
@@ -54,8 +57,22 @@ def test_each_rule_stands_in_words_with_what_it_found(story: WebStory) -> None:
     assert "3 passed tasks in a row, within 24" in lines["consecutive_passes"].words
     assert "1/240, this gate's share of the error budget" in lines["improves"].words
     assert lines["improves"].found.startswith("e-value ")
-    assert " of 240; won " in lines["improves"].found
+    assert (
+        " of 240; counted while not behind: won 14, lost 1; in all: won 15"
+        in lines["improves"].found
+    )
     assert ", lost 1" in lines["improves"].found
+
+
+def test_pairs_that_do_not_count_are_told_beside_those_that_do() -> None:
+    rule = Improves(alpha=None, max_deficit=6, max_trials=40)
+    lost, won = Slot(False, True), Slot(True, False)
+    (line,) = rule_lines(rule, Fraction(1, 960), [lost] * 6)
+    assert line.found.endswith("; counted while not behind: won 0, lost 1; in all: won 0, lost 6")
+    assert "drawn while the candidate is not behind; of all pairs, it fails once" in line.words
+    assert line.outcome == "failed"
+    (line,) = rule_lines(rule, Fraction(1, 960), [won, won, lost])
+    assert line.found.endswith("; won 2, lost 1")
 
 
 def test_the_seed_can_be_computed_again_by_the_line_on_the_page(story: WebStory) -> None:

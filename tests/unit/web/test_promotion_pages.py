@@ -104,6 +104,14 @@ async def test_an_auditor_sees_what_each_check_found(story: WebStory) -> None:
     assert "found: " in found
 
 
+async def test_the_list_of_candidates_names_code_and_place_of_a_refusal(story: WebStory) -> None:
+    html = await page(story, "/candidates")
+    refused = next(each for each in story.scenario.candidates.values() if each.reasons)
+    reason = refused.reasons[0]
+    place = f' <span class="where">{reason.where}</span>' if reason.where else ""
+    assert f"<code>{reason.code}</code> {reason.message}{place}" in html
+
+
 async def test_a_gate_answers_its_question_before_anything_else(story: WebStory) -> None:
     found = words(await page(story, f"/gates/{story.paired_gate}"))
     assert found.startswith(
