@@ -157,21 +157,18 @@ class GateController(Controller):
 
 
 async def _check_canary(service: Service, outcome: str, digest: str) -> None:
-    """Raises `Refused` unless it is a record of canaries, of a gate that passed.
+    """Raises `Refused` unless it is stored and, of a gate that passed, a record of canaries.
 
-    From then on everybody who serves may read it, and nobody may erase it; so no digest of what a
-    person said may stand there.
+    That of a passed gate everybody who serves may read from then on, and nobody may erase it; so
+    no digest of what a person said may stand there.
     """
-    if outcome != "passed":
-        raise Refused(
-            f"A gate that ends as {outcome} has no canary.",
-            next_step="Post the decision without one.",
-        )
     if not await service.blobs.exists(digest):
         raise Refused(
             f"The canary blob {digest} is not stored.",
             next_step="Upload it to /reef/blobs first.",
         )
+    if outcome != "passed":
+        return
     try:
         msgspec.json.decode(await service.blobs.read(digest, _CANARY_LIMIT_BYTES), type=_Canaries)
     except (msgspec.DecodeError, UnicodeDecodeError, PayloadTooLarge) as error:

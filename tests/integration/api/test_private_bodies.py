@@ -41,15 +41,22 @@ async def test_as_a_file_of_a_candidate(story: Story) -> None:
     await assert_private(story, digest)
 
 
-@pytest.mark.parametrize("marks", ["++", "---"])
-async def test_as_the_canary_of_a_gate(story: Story, marks: str) -> None:
+async def test_as_the_canary_of_a_gate_that_passes(story: Story) -> None:
     digest = await said(story)
     await story.submit()
-    gate = await story.run_trials(await story.claim_soon(), marks)
-    outcome = "passed" if marks == "++" else "failed"
-    decision = msgspec.to_builtins(story.signed_decision(gate, outcome, digest))
+    gate = await story.run_trials(await story.claim_soon(), "++")
+    decision = msgspec.to_builtins(story.signed_decision(gate, "passed", digest))
     with pytest.raises(Problem) as caught:
         await story.post("gate", story.path("gates", gate.opened.gate_id, "decision"), decision)
     assert caught.value.status == 422
-    assert "canar" in caught.value.body["detail"]
+    assert "no record of canaries" in caught.value.body["detail"]
+    await assert_private(story, digest)
+
+
+async def test_as_the_canary_of_a_gate_that_fails(story: Story) -> None:
+    digest = await said(story)
+    await story.submit()
+    gate = await story.run_trials(await story.claim_soon(), "---")
+    decision = msgspec.to_builtins(story.signed_decision(gate, "failed", digest))
+    await story.post("gate", story.path("gates", gate.opened.gate_id, "decision"), decision)
     await assert_private(story, digest)
