@@ -129,7 +129,7 @@ CHECKS: list[tuple[str, Callable[..., Any], str, str, str]] = [
     (
         REVOCATIONS,
         revocation.revocation_reasons,
-        "if release.revoked_position is not None:",
+        "if _had_happened(release.revoked_position, at):",
         NO,
         "revoked",
     ),
