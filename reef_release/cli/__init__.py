@@ -1,6 +1,6 @@
 """The command line: `reef-release VERB`. Exit status 0: done; 1: the answer is no; 2: an error.
 
-Verbs import what they need when they run, so `--help` is quick.
+What a verb needs is imported when it is asked for, or only when it runs.
 """
 
 from reef_release.cli.app import app, main

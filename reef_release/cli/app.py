@@ -1,4 +1,4 @@
-"""The verbs, put together."""
+"""The command line as a whole: its root, and how it ends."""
 
 from __future__ import annotations
 
@@ -8,57 +8,21 @@ import structlog
 import typer
 
 from reef_release import __version__
-from reef_release.cli import (
-    audit,
-    backup,
-    candidates,
-    demo,
-    development,
-    drill,
-    erase,
-    gate,
-    judge,
-    keys,
-    node,
-    operate,
-    service,
-    signal,
-    signer,
-    status,
-    train,
-    verifier,
-    witness,
-)
 from reef_release.cli.output import fail
 from reef_release.cli.streams import lenient, quiet_when_closed
+from reef_release.cli.verbs import Verbs
 from reef_release.errors import BadRequest, ReefError, SettingsError
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="reef-release",
+    cls=Verbs,
     help="An event-sourced, gated release service for model weights.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-
-for module in (demo, drill, service, signer, status, operate, erase, backup):
-    module.register(app)
-development.register(candidates.scenario)
-app.add_typer(audit.app, name="audit")
-app.add_typer(candidates.candidate, name="candidate")
-app.add_typer(candidates.policy, name="policy")
-app.add_typer(candidates.scenario, name="scenario")
-app.add_typer(gate.app, name="gate")
-app.add_typer(judge.app, name="judge")
-app.add_typer(keys.keys, name="keys")
-app.add_typer(keys.token, name="token")
-app.add_typer(node.app, name="node")
-app.add_typer(signal.app, name="signal")
-app.add_typer(train.app, name="train")
-app.add_typer(verifier.app, name="verifier")
-app.add_typer(witness.app, name="witness")
 
 
 def _version(value: bool) -> None:

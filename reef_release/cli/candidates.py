@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reef_release.cli import identities
+from reef_release.cli import development, identities
 from reef_release.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -33,6 +33,7 @@ _UNGATED = frozenset({"admitted", "errored", "stale"})
 scenario = typer.Typer(help="Scenarios.", no_args_is_help=True)
 policy = typer.Typer(help="Gate policies.", no_args_is_help=True)
 candidate = typer.Typer(help="Candidates.", no_args_is_help=True)
+development.register(scenario)
 
 
 @scenario.callback()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reef_release.client import ReefClient
 from reef_release.errors import SettingsError
+
+if TYPE_CHECKING:
+    from reef_release.client import ReefClient
 
 __all__ = [
     "DEFAULT_URL",
@@ -62,4 +64,6 @@ def read_token(token_file: Path | None) -> str | None:
 
 def connect(url: str, token_file: Path | None, **options: Any) -> ReefClient:
     """A client of the service at *url*."""
+    from reef_release.client import ReefClient
+
     return ReefClient(url, read_token(token_file), **options)
