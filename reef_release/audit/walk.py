@@ -96,7 +96,7 @@ class Walk:
         """Read everything once, or all that came after `resume`."""
         for line in self.folder.lines(self.problems, self.count):
             event = self.structure.check(line)
-            if self._folding and (event is None or not self._apply(line)):
+            if self._folding and (event is None or not self._apply(line, event)):
                 self._stop(line)
             if not self._folding:
                 if event is not None:
@@ -108,10 +108,10 @@ class Walk:
             self.count += 1
         self.structure.finish()
 
-    def _apply(self, line: Line) -> bool:
+    def _apply(self, line: Line, event: Event) -> bool:
         """Fold the event; its violations become problems."""
         try:
-            self._fold.apply(line.body)
+            self._fold.apply(line.body, event)
         except InvalidEvent:
             return False  # `Structure` has said why
         for violation in self.state.violations[self._violations :]:

@@ -30,12 +30,13 @@ def _candidate_submitted(
     if data.candidate_id in found.candidates:
         reasons.append(_no("known-candidate", "these very files were submitted before"))
     serving = found.serving(data.channel)
-    promoted = {pointer.release_id for each in found.pointers.values() for pointer in each}
-    if serving is not None and data.base not in promoted:
+    if serving is not None and not _is_promoted(found, data.base):
         reasons.append(_no("base", "the base must be a release promoted in this scenario"))
     foundation = found.candidates.get(data.foundation or "")
     if data.kind == "lora" and (
-        foundation is None or data.foundation not in promoted or foundation.submitted.kind != "full"
+        foundation is None
+        or not _is_promoted(found, data.foundation)
+        or foundation.submitted.kind != "full"
     ):
         reasons.append(_no("foundation", "an adapter names a promoted full release under it"))
     if data.kind == "full" and data.foundation is not None:
@@ -44,6 +45,12 @@ def _candidate_submitted(
     if serving is None and data.base is not None:
         reasons.append(_no("base", "nothing is served yet, so an origin has no base"))
     return reasons + submission_reasons(state, found, data)
+
+
+def _is_promoted(scenario: Scenario, release_id: str | None) -> bool:
+    """Whether it ever was, in any channel; each pointer event goes to such a release."""
+    release = scenario.releases.get(release_id or "")
+    return release is not None and release.promoted_position is not None
 
 
 def _admission(

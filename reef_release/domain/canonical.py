@@ -29,8 +29,12 @@ __all__ = [
 
 MAX_INTEGER = 2**53 - 1
 _MAX_DEPTH = 64
-_ODD_NUMBER = re.compile(rb"(?:^|[:\[,])-?(?:[0-9]+[.eE]|[0-9]{16})")
-"""A float or an integer of 16 digits or more; also matches some that stand inside a string."""
+_ODD_NUMBER = re.compile(rb'(?:^|":|[\[,])-?(?:[0-9]+[.eE]|[0-9]{16})')
+"""A float or an integer of 16 digits or more; also matches some that stand inside a string.
+
+Without spaces a number follows a bracket, a comma, or the quote and colon of its key. The colons
+of a time follow no quote, and most data has a time.
+"""
 
 
 def sha256_hex(data: bytes) -> str:

@@ -81,8 +81,8 @@ def redrawn_policy(scenario: Scenario, candidate: Candidate) -> bool:
 def _draw(scenario: Scenario, channel: str, size: int) -> Draw:
     policy = _policy_within(scenario, size)
     history = scenario.pointers.get(channel, [])
-    before = [pointer.release_id for pointer in history if pointer.position < size]
-    base, share = before[-1] if before else None, None
+    before = bisect_left(history, size, key=lambda pointer: pointer.position)
+    base, share = history[before - 1].release_id if before else None, None
     if base is not None:
         budget = policy.policy.budget
         ledger = replace(scenario.ledger, promotions=bisect_left(scenario.rewarded, size))

@@ -214,15 +214,18 @@ _UPCASTERS: dict[tuple[str, int], Upcaster] = {
 _NAME = rb"[ !#-\[\]-~]*"
 _NUMBER = rb"0|[1-9][0-9]{0,15}"
 _FORM = re.compile(
-    rb'\{"actor":"(?P<actor>%(n)s)","causation_id":(?P<causation_id>null|"%(n)s"),'
-    rb'"correlation_id":(?P<correlation_id>null|"%(n)s"),"data":(?P<data>.*),'
-    rb'"event_id":"(?P<event_id>%(n)s)","position":(?P<position>%(d)s),'
-    rb'"recorded_at":"(?P<recorded_at>%(n)s)","scenario":"(?P<scenario>%(n)s)",'
-    rb'"schema_version":(?P<schema_version>%(d)s),"stream":"(?P<stream>%(n)s)",'
-    rb'"type":"(?P<type>%(n)s)","version":(?P<version>%(d)s)\}' % {b"n": _NAME, b"d": _NUMBER},
+    rb'\{"actor":"(%(n)s)","causation_id":(null|"%(n)s"),'
+    rb'"correlation_id":(null|"%(n)s"),"data":(.*),'
+    rb'"event_id":"(%(n)s)","position":(%(d)s),'
+    rb'"recorded_at":"(%(n)s)","scenario":"(%(n)s)",'
+    rb'"schema_version":(%(d)s),"stream":"(%(n)s)",'
+    rb'"type":"(%(n)s)","version":(%(d)s)\}' % {b"n": _NAME, b"d": _NUMBER},
     re.DOTALL,
 )
-"""An envelope as the database function writes it: keys in order, names of printable ASCII."""
+"""An envelope as the database function writes it: keys in order, names of printable ASCII.
+
+A group per field, in that order.
+"""
 
 _DATA = {name: msgspec.json.Decoder(kind) for name, kind in EVENT_TYPES.items()}
 
@@ -245,25 +248,26 @@ def decode_envelope(body: bytes) -> Envelope:
     match = _FORM.fullmatch(body)
     if match is None:
         raise InvalidEvent("Stored bytes are not an event envelope in canonical form.")
-    text = {name: value.decode() for name, value in match.groupdict().items() if name != "data"}
+    actor, cause, correlation, data, event_id, position, time, *rest = match.groups()
+    scenario, schema_version, stream, kind, version = rest
     return Envelope(
-        actor=text["actor"],
-        causation_id=_optional(text["causation_id"]),
-        correlation_id=_optional(text["correlation_id"]),
-        data=msgspec.Raw(match["data"]),
-        event_id=text["event_id"],
-        position=int(text["position"]),
-        recorded_at=text["recorded_at"],
-        scenario=text["scenario"],
-        schema_version=int(text["schema_version"]),
-        stream=text["stream"],
-        type=text["type"],
-        version=int(text["version"]),
+        actor=actor.decode(),
+        causation_id=_optional(cause),
+        correlation_id=_optional(correlation),
+        data=msgspec.Raw(data),
+        event_id=event_id.decode(),
+        position=int(position),
+        recorded_at=time.decode(),
+        scenario=scenario.decode(),
+        schema_version=int(schema_version),
+        stream=stream.decode(),
+        type=kind.decode(),
+        version=int(version),
     )
 
 
-def _optional(text: str) -> str | None:
-    return None if text == "null" else text[1:-1]
+def _optional(text: bytes) -> str | None:
+    return None if text == b"null" else text[1:-1].decode()
 
 
 def decode_data(

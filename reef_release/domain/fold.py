@@ -36,17 +36,22 @@ class Fold:
         self.state = State()
         self._checks = checks
 
-    def apply(self, body: bytes) -> Event | None:
+    def apply(self, body: bytes, decoded: Event | None = None) -> Event | None:
         """Fold the stored bytes of the next event; the event, or None if it is a violation.
 
-        Raises `InvalidEvent` when the bytes cannot be the next event of this log.
+        *decoded* is the event in *body*, of a caller that has decoded it already. Raises
+        `InvalidEvent` when the bytes cannot be the next event of this log.
         """
-        envelope = ev.decode_envelope(body)
+        envelope = ev.decode_envelope(body) if decoded is None else decoded.envelope
         state = self.state
         self._check_order(envelope)
         data = reasons = None
         try:
-            data = ev.decode_data(envelope.type, envelope.schema_version, bytes(envelope.data))
+            data = (
+                ev.decode_data(envelope.type, envelope.schema_version, bytes(envelope.data))
+                if decoded is None
+                else decoded.data
+            )
             reasons = self.reasons(envelope.scenario, envelope.stream, data)
         except MalformedData as error:
             # The database lets any JSON object through as data, so this must not stop a reader.

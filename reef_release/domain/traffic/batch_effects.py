@@ -141,6 +141,7 @@ def _completed(
         skipped=frozenset(sample.turn_id for sample in data.skipped),
         screening=data.screening,
     )
+    traffic.trained_to.setdefault(data.weights_id, set()).add(data.line)
     del traffic.open_batches[data.batch_id]
     traffic.unsettled[data.batch_id] = None
     _post(batch, envelope, data, 0)

@@ -152,12 +152,7 @@ def submission_reasons(state: State, scenario: Scenario, data: CandidateSubmitte
 
 def trained_to(traffic: Traffic, weights_id: str) -> list[Line]:
     """The lines with a batch that came to these weights, also those that are over."""
-    found = {
-        batch.trained.line_id
-        for batch in traffic.batches.values()
-        if batch.trained is not None and batch.trained.weights_id == weights_id
-    }
-    return [traffic.lines[line_id] for line_id in sorted(found)]
+    return [traffic.lines[line_id] for line_id in sorted(traffic.trained_to.get(weights_id, ()))]
 
 
 def _unnamed(traffic: Traffic, data: CandidateSubmitted) -> list[Reason]:

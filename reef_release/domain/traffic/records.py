@@ -126,6 +126,8 @@ class Traffic:
     unsettled: dict[str, None] = field(default_factory=dict)
     """The trained batches that stand in no promoted release and were not released either."""
     lines: dict[str, Line] = field(default_factory=dict)
+    trained_to: dict[str, set[str]] = field(default_factory=dict)
+    """By weights: the ids of the lines with a batch that came to them, also of those over."""
     suspended: dict[str, int] = field(default_factory=dict)
     """Judges whose scores feed no batch, with how many known answers they were asked."""
     unbound_run: UnboundRun = field(default_factory=UnboundRun)
