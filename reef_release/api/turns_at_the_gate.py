@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from reef_release.api.openings import opening_of
 from reef_release.domain.reasons import Reason
-from reef_release.domain.revocation import revocation_reasons
+from reef_release.domain.revocation import revocation_reasons, revoked_at
 from reef_release.domain.rule import gate_opening_reasons
 from reef_release.domain.same_weights import submitted_before
 from reef_release.domain.state import Candidate, Scenario, State
@@ -57,6 +57,9 @@ def _open_of(state: State, scenario: Scenario, other: Candidate) -> str | None:
     """What an admitted candidate has before it; None when nothing more will come of it."""
     gate = scenario.gates[other.gates[-1]] if other.gates else None
     if gate is not None and gate.outcome is None:
+        position = revoked_at(scenario, other.candidate_id)
+        if position is not None:
+            return f"was revoked at {position}, and whose gate ends when a gate worker comes to it"
         return f"is in its gate {gate.opened.gate_id}"
     if other.revoked_position is not None:
         return None

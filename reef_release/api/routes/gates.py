@@ -27,6 +27,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.decision import summaries_of, summary_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rules import measures
+from reef_release.domain.revocation import revoked_at
 from reef_release.domain.rule import gate_opening_reasons, is_decided
 from reef_release.domain.state import Scenario
 from reef_release.errors import Conflict, NotFound, PayloadTooLarge, Refused
@@ -105,7 +106,8 @@ class GateController(Controller):
     ) -> TrialView:
         """The trial that is due, as the candidate or incumbent really answered it.
 
-        The verdict is computed from the raw reply. A reply cut short is recorded as an error.
+        The verdict is computed from the raw reply. A reply cut short is recorded as an error. None
+        is taken of a candidate that was revoked: end its gate as errored.
         """
         found = service.scenario(scenario)
         gate = _gate(found, gate_id)
@@ -253,4 +255,5 @@ def _assignment(service: Service, scenario: Scenario, gate: Gate, lease_id: str)
         trials=summaries_of(gate),
         due=due_view(gate),
         share=gate.share,
+        revoked_position=revoked_at(scenario, gate.opened.candidate_id),
     )

@@ -370,6 +370,51 @@ async def test_a_gate_worker_ends_a_gate_that_it_cannot_stand_for(story: Story, 
     assert "ended as errored" in late.value.body["detail"]
 
 
+async def test_a_revoked_candidate_gives_its_channel_free_and_its_draw_stays_paid(
+    story: Story,
+) -> None:
+    await story.release()
+    await budgeted(story)
+    doomed = (await story.submit())["candidate_id"]
+    second = (await story.submit())["candidate_id"]
+    assignment = await story.claim_soon()
+    assert (assignment.opened.candidate_id, assignment.revoked_position) == (doomed, None)
+    gate = await story.run_trials(assignment, "+")
+    due = wire.Due(slot=1, side="candidate", attempt=0)
+    body = {"reason": "it was trained on the suite"}
+    written = await story.post("operate", story.path("candidates", doomed, "revoke"), body)
+
+    with pytest.raises(Problem) as late:
+        await story.post_trial(assignment, due, "+")
+    assert (late.value.status, late.value.codes) == (409, ["revoked"])
+    assert f"revoked at {written['position']}" in late.value.body["detail"]
+    assert "was revoked" in (await story.candidate(second))["reasons"][0]["message"]
+
+    again = await story.claim_soon()
+    assert (again.opened, again.revoked_position) == (assignment.opened, written["position"])
+    assert await story.decide(gate, outcome="errored") == "errored"
+    following = await story.claim_soon()
+    assert following.opened.candidate_id == second
+    assert (await scenario_view(story))["budget"]["gates"] == 2
+    assert len((await story.candidate(doomed))["gates"]) == 1
+    assert len(await story.events(type="gate.trial")) == 2 + 2
+
+
+async def test_a_pass_of_a_revoked_candidate_makes_no_release(story: Story) -> None:
+    """Its trials had decided before; the signed decision stands and leads nowhere."""
+    await story.release()
+    doomed = (await story.submit())["candidate_id"]
+    assignment = await story.claim_soon()
+    gate = await story.run_trials(assignment, "++")
+    body = {"reason": "it was trained on the suite"}
+    await story.post("operate", story.path("candidates", doomed, "revoke"), body)
+    assert await story.decide(gate) == "passed"
+    with pytest.raises(Problem) as refused:
+        await story.sign(doomed)
+    assert refused.value.status in (409, 422)
+    assert await story.serving() != doomed
+
+
 # The error budget
 
 
