@@ -30,6 +30,7 @@ from reef_release.domain.gating.rules import measures
 from reef_release.domain.revocation import revoked_at
 from reef_release.domain.rule import gate_opening_reasons, is_decided
 from reef_release.domain.state import Scenario
+from reef_release.domain.turns import gates_in_turn
 from reef_release.errors import Conflict, NotFound, PayloadTooLarge, Refused
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import (
@@ -73,8 +74,9 @@ class GateController(Controller):
         data: JSONBody[ClaimRequest],
         service: NamedDependency[Service],
     ) -> Response[GateAssignment | None]:
-        """An undecided gate nobody works on, or a new one for the oldest waiting candidate.
+        """An undecided gate nobody works on, or a new one for the candidate whose turn it is.
 
+        Turns go round the submitters; those of one submitter come in the order submitted.
         204 when there is nothing to do. The assignment has questions, never answers.
         """
         found = service.scenario(scenario)
@@ -230,8 +232,8 @@ def _expiry(service: Service) -> str:
 
 async def _open_next(service: Service, actor: str, scenario: Scenario, channel: str) -> Gate | None:
     state = service.state
-    for candidate in scenario.candidates.values():
-        if candidate.submitted.channel != channel or is_decided(scenario, candidate):
+    for candidate in gates_in_turn(scenario, channel):
+        if is_decided(scenario, candidate):
             continue
         opening = opening_of(state, scenario, candidate)
         if opening is None or gate_opening_reasons(state, scenario, opening):
