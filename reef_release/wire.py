@@ -355,7 +355,9 @@ class GateAssignment(_View, frozen=True, kw_only=True):
     """A claimed gate: everything the worker needs to run and to sign it.
 
     The lease lasts `lease_s` seconds from the claim and from each renewal. `share` is what the
-    gate spends of the error budget, which the worker computes from the log again.
+    gate spends of the error budget, which the worker computes from the log again. With
+    `revoked_position` the candidate was revoked there, itself or its foundation: no trial is taken
+    any more, and the worker ends the gate as errored.
     """
 
     scenario: str
@@ -369,6 +371,7 @@ class GateAssignment(_View, frozen=True, kw_only=True):
     trials: list[TrialSummary]
     due: Due | None
     share: BudgetShare | None = None
+    revoked_position: int | None = None
 
 
 class TrialView(_View, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from reef_release.domain.checks import TrialBody
 from reef_release.domain.decision import summaries_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
+from reef_release.domain.revocation import revoked_at
 from reef_release.domain.suite import sampling_seed
 from reef_release.errors import NotFound, Refused, SignatureRejected
 from tests.fakes import FakeService, problem
@@ -124,6 +125,7 @@ class FakeGateService(FakeService):
                 trials=summaries_of(gate),
                 due=views.due_view(gate),
                 share=gate.share,
+                revoked_position=revoked_at(scenario, opened.candidate_id),
             )
         )
 
@@ -140,6 +142,8 @@ class FakeGateService(FakeService):
     def _trial(self, request: httpx.Request, gate_id: str) -> httpx.Response:
         asked = msgspec.json.decode(request.content, type=wire.TrialRequest)
         gate = self.world.gate_of(gate_id)
+        if revoked_at(self.world.scenario, gate.opened.candidate_id) is not None:
+            return problem(409, "conflict", "the candidate was revoked")
         if gate.due() != (asked.slot, asked.side, asked.attempt):
             return problem(409, "conflict", "another trial is due")
         body = error = verdict = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 
-__all__ = ["key_reasons", "revocation_reasons"]
+__all__ = ["key_reasons", "revocation_reasons", "revoked_at"]
 
 
 def revocation_reasons(
@@ -46,6 +46,18 @@ def key_reasons(state: State, role: str, key_id: str, at: int | None = None) -> 
     if key is None or not _had_happened(key.revoked_position, at):
         return []
     return [_reason("key-revoked", f"{role} key {key_id} was revoked at {key.revoked_position}")]
+
+
+def revoked_at(scenario: Scenario, release_id: str) -> int | None:
+    """Where *release_id* was first revoked, as a candidate or as a release, or its foundation.
+
+    Keys are left out: what they signed may be signed again.
+    """
+    candidate, release = scenario.candidates[release_id], scenario.releases.get(release_id)
+    found = [candidate.revoked_position, None if release is None else release.revoked_position]
+    if candidate.submitted.foundation is not None:
+        found.append(revoked_at(scenario, candidate.submitted.foundation))
+    return min((position for position in found if position is not None), default=None)
 
 
 def _had_happened(position: int | None, at: int | None) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reef_release.domain.gate import Gate
+from reef_release.domain.revocation import revoked_at
 from reef_release.domain.state import Scenario, State
 from reef_release.web.betting_course import TestCourse, courses
 from reef_release.web.facts import gate_at, key_counts_at, release_at
@@ -155,6 +156,9 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
             most = gate.policy.max_errors
             if gate.errors > most:
                 return f"{gate.errors} trials could not be carried out; the policy allows {most}."
+            revoked = revoked_at(scenario, gate.opened.candidate_id)
+            if revoked is not None and revoked < (gate.decision_position or 0):
+                return f"The candidate was revoked at {revoked}, so the gate worker ended its gate."
             return "The gate worker ended it: it does not stand for these trials."
         case "stale":
             moves = scenario.pointers.get(gate.opened.channel, [])

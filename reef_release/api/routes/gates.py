@@ -27,8 +27,10 @@ from reef_release.domain import events as ev
 from reef_release.domain.decision import summaries_of, summary_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rules import measures
+from reef_release.domain.revocation import revoked_at
 from reef_release.domain.rule import gate_opening_reasons, is_decided
 from reef_release.domain.state import Scenario
+from reef_release.domain.turns import gates_in_turn
 from reef_release.errors import Conflict, NotFound, PayloadTooLarge, Refused
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import (
@@ -72,8 +74,9 @@ class GateController(Controller):
         data: JSONBody[ClaimRequest],
         service: NamedDependency[Service],
     ) -> Response[GateAssignment | None]:
-        """An undecided gate nobody works on, or a new one for the oldest waiting candidate.
+        """An undecided gate nobody works on, or a new one for the candidate whose turn it is.
 
+        Turns go round the submitters; those of one submitter come in the order submitted.
         204 when there is nothing to do. The assignment has questions, never answers.
         """
         found = service.scenario(scenario)
@@ -105,7 +108,8 @@ class GateController(Controller):
     ) -> TrialView:
         """The trial that is due, as the candidate or incumbent really answered it.
 
-        The verdict is computed from the raw reply. A reply cut short is recorded as an error.
+        The verdict is computed from the raw reply. A reply cut short is recorded as an error. None
+        is taken of a candidate that was revoked: end its gate as errored.
         """
         found = service.scenario(scenario)
         gate = _gate(found, gate_id)
@@ -228,8 +232,8 @@ def _expiry(service: Service) -> str:
 
 async def _open_next(service: Service, actor: str, scenario: Scenario, channel: str) -> Gate | None:
     state = service.state
-    for candidate in scenario.candidates.values():
-        if candidate.submitted.channel != channel or is_decided(scenario, candidate):
+    for candidate in gates_in_turn(scenario, channel):
+        if is_decided(scenario, candidate):
             continue
         opening = opening_of(state, scenario, candidate)
         if opening is None or gate_opening_reasons(state, scenario, opening):
@@ -253,4 +257,5 @@ def _assignment(service: Service, scenario: Scenario, gate: Gate, lease_id: str)
         trials=summaries_of(gate),
         due=due_view(gate),
         share=gate.share,
+        revoked_position=revoked_at(scenario, gate.opened.candidate_id),
     )

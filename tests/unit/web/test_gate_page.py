@@ -19,6 +19,7 @@ from reef_release.web.gate_trials import Text
 from reef_release.web.gates_list import gate_lines, undecided_gates
 from reef_release.web.rule_words import rule_lines
 from tests.web_story import WebStory, tell, trial_positions
+from tests.world import World
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +126,16 @@ def test_errors_and_a_pointer_that_moved_are_told_apart(story: WebStory) -> None
     assert "The pointer moved at" in stale.headline
     assert stale.decision is not None
     assert stale.decision.digest is None
+
+
+def test_the_gate_of_a_revoked_candidate_says_that_it_was_revoked(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    gate_id = world.open_gate(candidate := world.admitted())
+    position = world.revoke_candidate(candidate)
+    world.append(world.decision(gate_id, outcome="errored"))
+    shown = gate_page(world.state, world.scenario, world.gate_of(gate_id), world.head, [], 0, None)
+    assert f"The candidate was revoked at {position}" in shown.headline
 
 
 def test_the_decision_is_shown_with_its_signature(story: WebStory) -> None:
