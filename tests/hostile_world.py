@@ -24,9 +24,11 @@ from tests.world import World, suite_lines
 __all__ = ["HOSTILE", "HostileWorld", "hidden_in", "tell"]
 
 HOSTILE = (
-    "\u202egnitirw\u202c \u2066\u2067\u2068\u2069 \u200e\u200f\u061c \x1b[31m\x9b2J\x07\x00\x7f\r"
+    "\u202egnitirw\u202c \u2066\u2067\u2068\u2069 \u200e\u200f\u061c \x1b[31m\x9b2J\x07\x7f\r"
     "\u200b\u200c\u200d\u2060\ufeff\u2028\u2029\U000e0041\U000e007f שלום <b>&\"'"
 )
+"""All but the one that no event can hold, since the database takes no U+0000."""
+
 _JSON_HOSTILE = json.dumps(HOSTILE)[1:-1]
 _WRITTEN = frozenset(
     {"code", "error", "finish_reason", "message", "model", "reason", "tag", "where", "worker"}
