@@ -52,7 +52,10 @@ async def model_difference(
     readable = all(service.readers.may_read(principal, entry.sha256) for entry in (*before, *after))
     files = tuple(file_difference(before, after))
     if not readable:
-        fault = "Among these files is one that is for the audit role alone; none is opened."
+        fault = (
+            f"Among these files is one that a token of role {principal.role} may not read; "
+            "none is opened."
+        )
         return ModelDifference(files=files, configs=(), tensors=None, fault=fault)
     tensors, fault = None, ""
     loop = asyncio.get_running_loop()

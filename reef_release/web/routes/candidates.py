@@ -23,7 +23,6 @@ from reef_release.web.model_difference import model_difference
 from reef_release.web.past import Past
 from reef_release.web.routes.gates import trials_of
 from reef_release.web.score_difference import score_difference
-from reef_release.web.visible import is_long, pieces
 
 __all__ = ["show_candidate", "show_candidates"]
 
@@ -98,8 +97,6 @@ async def show_candidate(
         metrics=metric_difference(own, None if other is None else other.submitted),
         most_tensors=_TENSORS,
         most_marks=_MARKS,
-        pieces=pieces,
-        is_long=is_long,
     )
 
 

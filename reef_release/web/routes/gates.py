@@ -20,7 +20,6 @@ from reef_release.web.gate_page import SLOTS, gate_page, shown_slots
 from reef_release.web.gate_texts import texts_of
 from reef_release.web.gates_list import gate_lines, undecided_gates
 from reef_release.web.past import Past
-from reef_release.web.visible import is_long, pieces
 
 __all__ = ["show_gate", "show_gates", "trials_of"]
 
@@ -69,8 +68,6 @@ async def show_gate(
         ended_at="" if view.decision is None else await _time(past, view.decision.position),
         exact=await _exact(gate) if odds == "exact" else None,
         last_slots=SLOTS,
-        pieces=pieces,
-        is_long=is_long,
     )
 
 

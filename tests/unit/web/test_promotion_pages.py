@@ -81,10 +81,10 @@ async def test_replies_are_data(story: WebStory) -> None:
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(&#39;reply&#39;)&lt;/script&gt;" in html
     assert "\u202e" not in html
-    assert "U+202E right-to-left override" in html
+    assert "⟦U+202E⟧" in html
     assert "\x1b" not in html
     assert "\x07" not in html
-    assert '<span class="unprinted">U+001B</span>[31mred\n\n\tThe answer is' in html
+    assert "⟦U+001B⟧[31mred\n\n\tThe answer is" in html
 
 
 async def test_an_operator_sees_verdicts_without_texts(story: WebStory) -> None:
