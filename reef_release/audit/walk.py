@@ -100,7 +100,7 @@ class Walk:
         """Read everything once, or all that came after `resume`."""
         for line in self.folder.lines(self.problems, self.count):
             event = self.structure.check(line)
-            if self._folding and (event is None or not self._apply(line)):
+            if self._folding and (line.fault or not self._apply(line)):
                 self._stop(line)
             if not self._folding:
                 if event is not None:
@@ -113,7 +113,7 @@ class Walk:
         self.structure.finish()
 
     def _apply(self, line: Line) -> bool:
-        """Fold the event; its violations become problems."""
+        """Fold the event; its violations become problems. False when it breaks the log's form."""
         try:
             event = self._fold.apply(line.body)
         except InvalidEvent:
