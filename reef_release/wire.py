@@ -188,7 +188,10 @@ class ChannelView(_View, frozen=True, kw_only=True):
 
 
 class GateView(_View, frozen=True, kw_only=True):
-    """A gate in short; outcome None while it runs."""
+    """A gate in short; outcome None while it runs.
+
+    A task counts once every side has replied to it, and as passed when the candidate's reply did.
+    """
 
     gate_id: str
     candidate_id: str
@@ -196,7 +199,7 @@ class GateView(_View, frozen=True, kw_only=True):
     channel: str
     phase: str
     outcome: str | None
-    trial_count: int
+    task_count: int
     passed_count: int
     error_count: int
     opened_position: int

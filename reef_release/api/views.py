@@ -50,7 +50,7 @@ def gate_view(gate: Gate) -> GateView:
         channel=gate.opened.channel,
         phase=gate.opened.phase,
         outcome=gate.outcome,
-        trial_count=len(passes),
+        task_count=len(passes),
         passed_count=sum(passes),
         error_count=gate.errors,
         opened_position=gate.opened_position,

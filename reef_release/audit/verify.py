@@ -15,9 +15,11 @@ from msgspec import UNSET
 
 from reef_release.audit.folder import ExportFolder
 from reef_release.audit.layout import CHECKPOINT, Manifest, root_name
-from reef_release.audit.report import Head, Problems, VerifyReport
+from reef_release.audit.report import Anchor, Head, Problems, VerifyReport
 from reef_release.audit.saved_state import restore, save
+from reef_release.audit.unchecked import unchecked
 from reef_release.audit.walk import Walk
+from reef_release.domain.canonical import sha256_hex
 
 __all__ = ["audited", "verify", "verify_fields", "verify_on"]
 
@@ -39,7 +41,10 @@ def verify(
     backups) in which erased bodies are looked for. Raises `NotFound` if one is no folder.
     """
     walk, head, files = audited(folder, anchor, earlier, since, fold=False)
-    return VerifyReport(**verify_fields(walk, head, files, kept))
+    return VerifyReport(
+        **verify_fields(walk, anchor, head, files, kept),
+        unchecked=unchecked(walk, earlier=bool(earlier)),
+    )
 
 
 def verify_on(
@@ -65,7 +70,10 @@ def verify_on(
         walk.problems.add("manifest.json", "since", message)
     _check_roots(walk, manifest)
     files = export.check_files(manifest, problems)
-    report = VerifyReport(**verify_fields(walk, head, files, kept))
+    report = VerifyReport(
+        **verify_fields(walk, anchor, head, files, kept),
+        unchecked=unchecked(walk, earlier=state is not None),
+    )
     good = report.good and head is not None and note is not None
     return report, save(walk, anchor, note) if good and note is not None else None
 
@@ -95,12 +103,18 @@ def audited(
 
 
 def verify_fields(
-    walk: Walk, head: Head | None, files: tuple[int, int], kept: Sequence[Path]
+    walk: Walk, anchor: str, head: Head | None, files: tuple[int, int], kept: Sequence[Path]
 ) -> dict[str, Any]:
-    """The fields of a `VerifyReport`."""
+    """The fields of a `VerifyReport`, but for what was not checked."""
+    root = walk.state.root
     erasures = walk.erasures.report(walk.folder.path, kept, walk.valid_erasures, walk.problems)
     return {
         "folder": str(walk.folder.path),
+        "anchor": Anchor(
+            sha256=sha256_hex(anchor.encode("utf-8")),
+            version=None if root is None else root.version,
+            version_sha256=None if root is None else sha256_hex(root.metadata.encode("utf-8")),
+        ),
         "event_count": walk.count,
         "root": walk.state.tree.root().hex(),
         "checkpoint": head,

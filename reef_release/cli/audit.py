@@ -14,10 +14,10 @@ from reef_release.audit.event import check_event
 from reef_release.audit.export import export
 from reef_release.audit.folder import ExportFolder
 from reef_release.audit.http_source import ClientSource
-from reef_release.audit.page import report_page
 from reef_release.audit.replay import replay
 from reef_release.audit.report import ErasuresReport, Problem, Problems, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify, verify_on
+from reef_release.cli.audit_page import report_page
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import complain, console, emit, print_table
 from reef_release.cli.scorer import scoring_program

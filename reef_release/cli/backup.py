@@ -80,6 +80,14 @@ def recover(
             help="A later export or backup, or the JSON of `erase`: these bodies stay erased.",
         ),
     ] = None,
+    without_effect: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--without-effect",
+            min=0,
+            help="The position of an event without effect that the backup does not name; for each.",
+        ),
+    ] = None,
     root: Annotated[
         Path | None,
         typer.Option("--root", help="Trust root version 1, from outside; default HOME/keys."),
@@ -108,6 +116,7 @@ def recover(
             read_anchor(root, home),
             to=to,
             erasures=read_erasures(erasures or ()),
+            without_effect=without_effect or (),
         )
     )
     if as_json:
@@ -127,3 +136,11 @@ def recover(
         )
     if found.missing:
         console.print(f"{found.missing} bodies are in no blob of the backup.", markup=False)
+    if found.not_needed:
+        lines = [
+            f"{len(found.not_needed)} more are missing and not needed, since only events without "
+            "effect name them; where the service does not start without them, set "
+            "REEF_ACCEPT_MISSING_BLOBS=true:",
+            *(f"  {digest}" for digest in found.not_needed),
+        ]
+        console.print("\n".join(lines), markup=False, soft_wrap=True)

@@ -228,7 +228,7 @@ def waits_line(view: CandidateView) -> str:
 
 
 def _gate_line(gate: GateView) -> str:
-    return f"\nGate {gate.gate_id}: {gate.passed_count} of {gate.trial_count} trials passed."
+    return f"\nGate {gate.gate_id}: {gate.passed_count} of {gate.task_count} tasks passed."
 
 
 def _signed_policy(path: Path) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def _show(
                 gate.gate_id[:12],
                 gate.candidate_id[:_SHORT],
                 gate.phase,
-                f"{gate.passed_count}/{gate.trial_count}",
+                f"{gate.passed_count}/{gate.task_count}",
                 gate.outcome or ("running" if gate_key else "no gate key"),
             ]
             for gate in view.gates[-_LAST_GATES:]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reef_release.domain.gate import Gate
+from reef_release.domain.gating.rule_words import rule_lines
 from reef_release.domain.revocation import revoked_at
 from reef_release.domain.state import Scenario, State
 from reef_release.web.betting_course import TestCourse, courses
@@ -25,7 +26,6 @@ from reef_release.web.gate_grounds import (
 )
 from reef_release.web.gate_odds import Odds, gate_odds
 from reef_release.web.gate_trials import Exam, Text, exams
-from reef_release.web.rule_words import rule_lines
 
 __all__ = [
     "SLOTS",

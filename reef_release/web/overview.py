@@ -14,13 +14,13 @@ from fractions import Fraction
 from reef_release.domain import events as ev
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate
+from reef_release.domain.gating.rule_words import RuleLine, rule_lines
 from reef_release.domain.gating.rules import slot_count
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Pointer, Violation
 from reef_release.projections.signal import Counts, SignalHealth
 from reef_release.web.facts import Row, release_at
 from reef_release.web.past import Past
-from reef_release.web.rule_words import RuleLine, rule_lines
 from reef_release.web.summaries import summary
 
 __all__ = [

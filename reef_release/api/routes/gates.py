@@ -89,7 +89,10 @@ class GateController(Controller):
                     gate = found.open_gate(channel)  # another worker was first
                 except Refused as refused:
                     # It is of this channel alone: the others must not wait for it.
-                    _log.warning("gate not opened", channel=channel, why=refused.detail)
+                    codes = [reason.code for reason in refused.reasons]
+                    _log.warning(
+                        "gate not opened", channel=channel, codes=codes, why=refused.detail
+                    )
             if gate is None:
                 continue
             lease_id = await service.claims.take(request.user.name, found, gate, data.worker)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from reef_release.domain.decision import decision_of
+from reef_release.domain.gating.rule_words import rule_lines
 from reef_release.domain.gating.rules import Improves
 from reef_release.domain.gating.slots import Slot
 from reef_release.web.gate_odds import exact_odds, gate_odds, observed_rate
 from reef_release.web.gate_page import GatePage, gate_page
 from reef_release.web.gate_trials import Text
 from reef_release.web.gates_list import gate_lines, undecided_gates
-from reef_release.web.rule_words import rule_lines
 from tests.web_story import WebStory, tell, trial_positions
 from tests.world import World
 

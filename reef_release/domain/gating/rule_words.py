@@ -1,7 +1,7 @@
-"""A policy's rules in words, and how far each of them had come: what a gate's page explains.
+"""A policy's rules in words, and how far each of them had come: what explains a gate.
 
 The words say what `docs/reference/policy.md` defines; what each rule found is computed by the
-machine that decides the gate, so that the page cannot tell another story than the decision.
+machine that decides the gate, so that no page or report can tell another story than the decision.
 """
 
 from __future__ import annotations
