@@ -179,12 +179,16 @@ class NodeReport(_Request, frozen=True, kw_only=True):
 
 
 class ChannelView(_View, frozen=True, kw_only=True):
-    """A channel's serving release and the pointer event that says so."""
+    """A channel's serving release and the pointer event that says so.
+
+    `barred` are the revocations that stand against it: of the release, or of a key behind it.
+    """
 
     release_id: str
     pointer_position: int
     since: str
     kind: str
+    barred: list[Reason] = []
 
 
 class GateView(_View, frozen=True, kw_only=True):

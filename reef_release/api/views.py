@@ -91,6 +91,7 @@ def scenario_view(state: State, scenario: Scenario) -> ScenarioView:
             pointer_position=pointer.position,
             since=pointer.recorded_at,
             kind=pointer.kind,
+            barred=revocation_reasons(state, scenario, pointer.release_id),
         )
     return ScenarioView(
         name=scenario.name,

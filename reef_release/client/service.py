@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from reef_release import traffic_wire, wire
+from reef_release import account_wire, traffic_wire, wire
 from reef_release.artifacts.collector import collect
 from reef_release.artifacts.errors import DigestMismatch
 from reef_release.client import blobs
@@ -116,6 +116,10 @@ class ReefClient:
         request = wire.PolicyRequest(policy=policy, reason=reason)
         return self._send("PUT", scenario_path(scenario, "policy"), request, wire.WrittenView)
 
+    def account(self, scenario: str) -> account_wire.AccountView:
+        """What a scenario serves and why, what was refused and why, the last levers."""
+        return self._get(scenario_path(scenario, "account"), account_wire.AccountView)
+
     def hold(self, scenario: str, reason: str) -> wire.WrittenView:
         """Stop promotions until `resume`."""
         return self._reason(scenario_path(scenario, "hold"), reason)
@@ -162,6 +166,13 @@ class ReefClient:
     def candidate(self, scenario: str, candidate_id: str) -> wire.CandidateView:
         """One candidate."""
         return self._get(scenario_path(scenario, "candidates", candidate_id), wire.CandidateView)
+
+    def candidate_account(
+        self, scenario: str, candidate_id: str
+    ) -> account_wire.CandidateAccountView:
+        """What became of a candidate and why, rule by rule, and what comes next."""
+        path = scenario_path(scenario, "candidates", candidate_id, "account")
+        return self._get(path, account_wire.CandidateAccountView)
 
     def revoke_candidate(self, scenario: str, candidate_id: str, reason: str) -> wire.WrittenView:
         """Bar a candidate from being promoted or rolled back to from now on."""

@@ -14,7 +14,7 @@ from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.web.candidate_course import Step, reasons_against, status_of, steps_of
 from reef_release.web.facts import candidate_at, key_counts_at, release_at, serving_at
-from reef_release.web.gate_page import headline
+from reef_release.web.gate_page import NO_KEY, headline
 
 __all__ = [
     "Ancestor",
@@ -139,7 +139,8 @@ def _headline(
         case "admitted" if candidate.draw is None:
             return "Admitted; its tasks are drawn by the next checkpoint."
         case "admitted":
-            return "Admitted and drawn; no gate has opened over it."
+            drawn = "Admitted and drawn; no gate has opened over it."
+            return drawn if key_counts else f"{drawn} {NO_KEY}"
         case _:
             return "Submitted; its files are being examined."
 

@@ -28,6 +28,7 @@ from reef_release.web.gate_odds import Odds, gate_odds
 from reef_release.web.gate_trials import Exam, Text, exams
 
 __all__ = [
+    "NO_KEY",
     "SLOTS",
     "GatePage",
     "gate_page",
@@ -35,10 +36,11 @@ __all__ = [
     "shown_slots",
 ]
 
-_NO_KEY = (
+NO_KEY = (
     "No gate key counts, so every decision on it is refused: the next trust root must list a new "
     "one (reef-release keys rotate), and a worker must start with that."
 )
+"""Said instead of what an undecided gate awaits, which would come to nothing."""
 SLOTS = 10
 """Tasks that one page shows with their replies."""
 
@@ -168,7 +170,7 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
                 "base was no longer what is served."
             )
         case _:
-            return _waiting(gate, tasks) + ("" if key_counts else f" {_NO_KEY}")
+            return _waiting(gate, tasks) if key_counts else f"Stands still after {tasks}. {NO_KEY}"
 
 
 def _waiting(gate: Gate, tasks: str) -> str:

@@ -37,8 +37,10 @@ __all__ = [
     "TailRow",
     "Why",
     "overview",
+    "refusals",
     "scenario_line",
     "tail_row",
+    "violations_of",
 ]
 
 _REFUSALS = 5
@@ -216,7 +218,7 @@ async def overview(
 ) -> Overview:
     """The overview of a scenario. Raises `LogUnavailable`."""
     held = await past.held()
-    violations = _violations(past)
+    violations = violations_of(past)
     tail = await past.history.newest(_TAIL, past.name)
     lifetime = timedelta(seconds=document_lifetime_s)
     return Overview(
@@ -227,7 +229,7 @@ async def overview(
         signal=await _signal(past, signal),
         budget=_budget(past),
         approvals=_approvals(past),
-        refusals=await _refusals(past),
+        refusals=await refusals(past),
         nodes=await _nodes(past),
         violations=len(violations),
         last_violation=violations[0].position if violations else None,
@@ -236,7 +238,7 @@ async def overview(
     )
 
 
-def _violations(past: Past) -> list[Violation]:
+def violations_of(past: Past) -> list[Violation]:
     """Those without effect among the newest of the log, the newest first."""
     found = past.history.violations(_VIOLATIONS_LOOKED_AT)
     return [each for each in found if each.scenario == past.name]
@@ -392,7 +394,8 @@ def _approvals(past: Past) -> list[Approval]:
     return found
 
 
-async def _refusals(past: Past) -> list[Refusal]:
+async def refusals(past: Past) -> list[Refusal]:
+    """Candidates that did not get through last, the newest first. Raises `LogUnavailable`."""
     rows = await past.history.newest(_REFUSALS, past.name, _SCREENED)
     return [_refusal(past, row) for row in rows]
 

@@ -16,6 +16,7 @@ from reef_release.errors import BadRequest
 from reef_release.web.access import signed_in
 from reef_release.web.errors import PAGE_ERRORS, unrouted
 from reef_release.web.frame import Frame, make_frame
+from reef_release.web.routes.accounts import ACCOUNT_HANDLERS
 from reef_release.web.routes.actions import do_action, show_action
 from reef_release.web.routes.candidates import show_candidate, show_candidates
 from reef_release.web.routes.gates import show_gate, show_gates
@@ -82,6 +83,7 @@ def _position(text: str) -> int:
 
 PAGES = Pages(
     handlers=[
+        *ACCOUNT_HANDLERS,
         Router(
             "/",
             route_handlers=HANDLERS,
