@@ -119,7 +119,9 @@ class Frame:
             navigation=NAVIGATION,
             theme=theme_of(self.request),
             form_token=Sessions(self.service.tokens).form_token(self.session),
-            written=None if self.written is None else (self.written, summary(self.written)),
+            written=None
+            if self.written is None
+            else (self.written, summary(self.written, self.history.state)),
             **context,
         )
 
