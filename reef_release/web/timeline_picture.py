@@ -18,7 +18,7 @@ __all__ = ["Band", "Lane", "Mark", "Picture", "Segment", "picture"]
 
 COLUMN, WIDEST = 40, 96
 """Width of a column: a mark and the room around it, more than the 24 that a finger needs."""
-_ROOM = 1090
+_ROOM = 700
 """Few columns are as wide as fills this; many go on beyond it."""
 LANE = 64
 _LEFT = 108
