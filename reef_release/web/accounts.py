@@ -23,6 +23,7 @@ from reef_release.account_wire import (
 )
 from reef_release.domain import events as ev
 from reef_release.domain.gate import Gate
+from reef_release.domain.gating.rule_words import rule_lines
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate
 from reef_release.errors import NotFound
@@ -33,7 +34,6 @@ from reef_release.web.gate_page import NO_KEY, headline
 from reef_release.web.next_steps import next_step
 from reef_release.web.overview import Refusal, refusals, violations_of
 from reef_release.web.past import Past
-from reef_release.web.rule_words import rule_lines
 from reef_release.web.summaries import summary
 
 __all__ = ["account", "candidate_account"]

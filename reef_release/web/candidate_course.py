@@ -9,8 +9,8 @@ from reef_release.domain.draws import draw_reasons
 from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import key_reasons
-from reef_release.domain.state import Candidate, Scenario, State
-from reef_release.web.facts import reached, release_at, serving_at
+from reef_release.domain.state import Candidate, Pointer, Scenario, State
+from reef_release.web.facts import reached, release_at, served_before, serving_at
 
 __all__ = ["Step", "reasons_against", "status_of", "steps_of"]
 
@@ -81,15 +81,20 @@ def steps_of(
         if release.revoked_position is not None:
             steps.append(Step(position=release.revoked_position, what="release revoked"))
     steps += [
-        Step(
-            position=pointer.position,
-            what="promoted" if pointer.kind == "release.promoted" else "rolled back to",
-            detail=pointer.reason,
-        )
+        _move(scenario, candidate.submitted.channel, pointer)
         for pointer in scenario.pointers.get(candidate.submitted.channel, [])
         if pointer.release_id == candidate.candidate_id and pointer.position <= at
     ]
     return sorted(steps, key=lambda each: each.position)
+
+
+def _move(scenario: Scenario, channel: str, pointer: Pointer) -> Step:
+    before = served_before(scenario, channel, pointer.position)
+    if pointer.kind == "release.promoted":
+        what, detail = "promoted", "as the origin" if before is None else f"over {before[:12]}"
+    else:
+        what, detail = "rolled back to", f"from {(before or '')[:12]}: “{pointer.reason}”"
+    return Step(position=pointer.position, what=what, detail=detail)
 
 
 def reasons_against(

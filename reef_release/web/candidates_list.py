@@ -66,6 +66,7 @@ def candidate_lines(
     *trials* has the positions of the valid trials of each gate of `undecided_among`.
     """
     lines = []
+    key_counts = key_counts_at(state, "gate", at)
     last = at if until is None else min(at, until)
     key_counts = key_counts_at(state, "gate", at)
     for found in islice(_until(scenario, last), limit):

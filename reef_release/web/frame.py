@@ -124,7 +124,9 @@ class Frame:
             navigation=[(name, path) for name, path in NAVIGATION if self.sees(path)],
             theme=theme_of(self.request),
             form_token=Sessions(self.service.tokens).form_token(self.session),
-            written=None if self.written is None else (self.written, summary(self.written)),
+            written=None
+            if self.written is None
+            else (self.written, summary(self.written, self.history.state)),
             **context,
         )
 

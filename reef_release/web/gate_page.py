@@ -26,6 +26,7 @@ from reef_release.web.gate_grounds import (
 )
 from reef_release.web.gate_odds import Odds, gate_odds
 from reef_release.web.gate_trials import Exam, Text, exams
+from reef_release.web.words import count_of
 
 __all__ = [
     "NO_KEY",
@@ -141,7 +142,7 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
     *key_counts* is whether there is a gate key by which it could end.
     """
     count = len(gate.slots())
-    tasks = f"{count} task{'' if count == 1 else 's'}"
+    tasks = count_of(count, "task")
     match gate.outcome:
         case "passed":
             return f"After {tasks} everything that the policy asks for held."
@@ -151,17 +152,21 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
                 (each for each in reversed(rules) if each.outcome == gate.outcome), rules[0]
             )
             name = ended.kind.replace("_", " ")
-            verb = "can hold no more" if gate.outcome == "failed" else "cannot be settled any more"
-            found = f" ({ended.found})" if ended.found else ""
+            verb = "is broken"
+            if gate.outcome == "inconclusive":
+                verb = "is not broken, and can no longer be met with the tasks that are left"
+            found = f": {ended.found}" if ended.found else ""
             return f"After {tasks} the rule “{name}” {verb}{found}."
         case "errored":
             most = gate.policy.max_errors
             if gate.errors > most:
-                return f"{gate.errors} trials could not be carried out; the policy allows {most}."
+                return (
+                    f"{count_of(gate.errors, 'trial')} ended in an error; the policy allows {most}."
+                )
             revoked = revoked_at(scenario, gate.opened.candidate_id)
             if revoked is not None and revoked < (gate.decision_position or 0):
                 return f"The candidate was revoked at {revoked}, so the gate worker ended its gate."
-            return "The gate worker ended it: it does not stand for these trials."
+            return "The gate worker ended it: it does not answer for these trials."
         case "stale":
             moves = scenario.pointers.get(gate.opened.channel, [])
             index = bisect_right(moves, gate.opened_position, key=lambda each: each.position)

@@ -81,7 +81,7 @@ async def _rows(
         seen = service.state.position
         stored = await service.log.read(after=position, limit=_PAGE, scenario=scenario)
         for event in stored:
-            row = printed_json(tail_row(row_of(event.body)))
+            row = printed_json(tail_row(row_of(event.body), service.state))
             yield b"id: %d\ndata: %s\n\n" % (event.position, row)
             position = event.position
         if stored:

@@ -26,7 +26,15 @@ from reef_release.domain.gating.rules import (
 )
 from reef_release.domain.gating.slots import Slot
 
-__all__ = ["RuleLine", "asks_for", "rule_lines", "sequential_tests", "tally_words"]
+__all__ = [
+    "RuleLine",
+    "RuleText",
+    "asks_for",
+    "rule_lines",
+    "rule_texts",
+    "sequential_tests",
+    "tally_words",
+]
 
 _LARGEST = Fraction(10**12)
 
@@ -43,6 +51,22 @@ class RuleLine:
     words: str
     outcome: str | None
     found: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleText:
+    """One rule before any gate: how deep it stands, and its words."""
+
+    depth: int
+    words: str
+
+
+def rule_texts(rule: Rule, depth: int = 0) -> Iterator[RuleText]:
+    """*rule* and the rules in it, in document order."""
+    yield RuleText(depth=depth, words=_words(rule, None))
+    if isinstance(rule, AllOf | AnyOf):
+        for part in rule.rules:
+            yield from rule_texts(part, depth + 1)
 
 
 def rule_lines(

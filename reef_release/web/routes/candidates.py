@@ -85,9 +85,11 @@ async def show_candidate(
         difference = await model_difference(
             frame.service, frame.principal, other.submitted.files, own.files
         )
+    revoked = past.revoked_position(candidate_id)
     return frame.render(
         "candidate.html",
         view=view,
+        revoked=None if revoked is None else await past.history.event(revoked),
         gate=gate,
         scores=scores,
         exams=shown,

@@ -110,15 +110,12 @@ def test_the_line_of_a_test_goes_through_every_task(story: WebStory) -> None:
 def test_a_failed_gate_names_the_rule_that_it_failed(story: WebStory) -> None:
     found = page(story, story.failed_gate)
     assert found.outcome == "failed"
-    assert (
-        "“consecutive passes” can hold no more (longest run 0 of 2; 3 failed of 3)"
-        in found.headline
-    )
+    assert "“consecutive passes” is broken: longest run 0 of 2; 3 failed of 3." in found.headline
 
 
 def test_errors_and_a_pointer_that_moved_are_told_apart(story: WebStory) -> None:
     assert (
-        "3 trials could not be carried out; the policy allows 2"
+        "3 trials ended in an error; the policy allows 2"
         in page(story, story.errored_gate).headline
     )
     stale = page(story, story.stale_gate)

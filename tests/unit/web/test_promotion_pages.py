@@ -58,6 +58,7 @@ def addresses(story: WebStory) -> Iterator[str]:
     yield from ("/timeline", "/gates", "/candidates", "/timeline?kind=promotion&kind=hold")
     yield from (f"/gates/{gate_id}" for gate_id in story.scenario.gates)
     yield from (f"/candidates/{each}" for each in story.scenario.candidates)
+    yield from (f"/policies/{each.digest}" for each in story.scenario.policies)
 
 
 async def test_every_page_opens_for_auditors_and_operators(story: WebStory) -> None:
@@ -186,6 +187,30 @@ async def test_levers_are_for_operators_and_for_now(story: WebStory) -> None:
     assert "Roll back to it" not in await page(story, f"{path}?at={story.world.head}", OPERATE)
 
 
+async def test_the_timeline_leads_to_the_policy_and_tells_what_it_changed(story: WebStory) -> None:
+    second = story.scenario.policies[1].digest
+    html = await page(story, "/timeline?kind=policy")
+    assert f'href="/s/{SCENARIO}/policies/{second}">policy version 2 in force</a>' in html
+    assert "“a better rule” approvals: none → 1 person" in words(html)
+    text = words(await page(story, f"/policies/{second}"))
+    assert text.startswith("Policy version 2 · replaced Gates that opened from")
+    assert "approvals: none → 1 person" in text
+    assert '"suite_max_gates": 1000' in text
+
+
+async def test_the_gates_page_says_how_far_the_suite_is_worn(story: WebStory) -> None:
+    gates = len(story.scenario.gates)
+    text = words(await page(story, "/gates"))
+    assert f"{gates} gates of at most 1,000 used, {1000 - gates} left" in text
+    early = words(await page(story, f"/gates?at={story.scenario.created_position}"))
+    assert "0 gates of at most 1,000 used, 1,000 left" in early
+
+
+async def test_a_revoked_candidate_says_first_who_revoked_it_and_why(story: WebStory) -> None:
+    text = words(await page(story, f"/candidates/{story.origin}"))
+    assert re.search(r"✕ revoked Revoked \S+.* ago by \w+: “[^”]+” #\d+ After", text)
+
+
 async def test_the_timeline_is_filtered_by_kind(story: WebStory) -> None:
     found = await page(story, "/timeline?kind=hold&kind=resume&kind=nonsense")
     assert len(re.findall(r'<tr id="e', found)) == 2
@@ -261,7 +286,12 @@ async def test_an_empty_scenario_says_what_comes_next(tmp_path: Path) -> None:
 
 
 async def test_what_is_not_there_yet_is_not_found(story: WebStory) -> None:
-    for path in (f"/gates/{story.paired_gate}", f"/candidates/{story.paired}"):
+    policy = story.scenario.policies[-1].digest
+    for path in (
+        f"/gates/{story.paired_gate}",
+        f"/candidates/{story.paired}",
+        f"/policies/{policy}",
+    ):
         await page(story, f"{path}?at=20", status=404)
     await page(story, "/gates/none", status=404)
     await page(story, "/candidates/none", status=404)
@@ -275,6 +305,7 @@ async def test_a_page_as_of_a_position_is_the_page_of_a_log_that_ended_there(
         paths = ["/timeline", "/gates", "/candidates"]
         paths += [f"/gates/{gate_id}" for gate_id in then.gates]
         paths += [f"/candidates/{each}" for each in then.candidates]
+        paths += [f"/policies/{each.digest}" for each in then.policies]
         for path in paths:
             back = await page(story, f"{path}?at={end}")
             assert main(back) == main(await page(story, f"{path}?at={end}", end=end)), path
