@@ -25,7 +25,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rule_words import rule_lines
 from reef_release.domain.reasons import Reason
-from reef_release.domain.state import Candidate
+from reef_release.domain.state import Candidate, State
 from reef_release.errors import NotFound
 from reef_release.signing.keys import Role
 from reef_release.web.candidate_page import candidate_page
@@ -69,9 +69,9 @@ async def account(past: Past, *, figures: bool) -> AccountView:
         position=past.at,
         at=end.envelope.recorded_at,
         channels=[await _channel(past, name, figures) for name in past.channels()],
-        held=None if held is None else _act(held),
+        held=None if held is None else _act(held, past.history.state),
         refusals=[_refusal(past, each, figures) for each in await refusals(past)],
-        levers=[_act(row) for row in levers[:_LEVERS]],
+        levers=[_act(row, past.history.state) for row in levers[:_LEVERS]],
         keyless_roles=[
             role.value for role in Role if role is not Role.ROOT and not past.key_counts(role)
         ],
@@ -245,16 +245,16 @@ async def _acts(past: Past, positions: Sequence[int]) -> list[ActView]:
 async def _act_at(past: Past, position: int) -> ActView:
     row = await past.history.event(position)
     assert row is not None, "the state has folded what is at this position"
-    return _act(row)
+    return _act(row, past.history.state)
 
 
-def _act(row: Row) -> ActView:
+def _act(row: Row, state: State) -> ActView:
     envelope, reason = row.envelope, getattr(row.data, "reason", "")
     return ActView(
         position=envelope.position,
         type=envelope.type,
         at=envelope.recorded_at,
         actor=envelope.actor,
-        line=summary(row),
+        line=summary(row, state),
         reason=reason if isinstance(reason, str) else "",
     )
