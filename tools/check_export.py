@@ -275,7 +275,8 @@ def tell(result: dict[str, Any]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     epilog = "Exit status: 0 nothing wrong was found, 1 problems were, 2 it could not be checked."
-    parser = argparse.ArgumentParser(description="Check audit exports again.", epilog=epilog)
+    words = "Check an audit export again, and say what does not hold in it."
+    parser = argparse.ArgumentParser("check_export.py", description=words, epilog=epilog)
     parser.add_argument(
         "export", type=Path, nargs="+", help="folder; of incremental ones all, the oldest first"
     )
@@ -288,8 +289,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not folder.is_dir():
             parser.error(f"{folder} is no folder: give the folder of an export")
     try:
-        anchor = given.root.parent
-        replay = Replay(Folder(anchor).read(given.root.name).decode())
+        replay = Replay(Folder(given.root.parent).read(given.root.name).decode())
     except Exception as error:
         parser.error(f"{given.root} is no trust root: {error!r}; give root.json of the ceremony")
     for folder in given.export:

@@ -136,13 +136,17 @@ class Log:
         first = len(self.leaves)
         for name in sorted(each for each in folder.sizes if each.startswith("events/")):
             self.segment(folder, name, first)
-        with self.noting("checkpoint", self.checkpoints[-1].size if self.checkpoints else 0):
+        head: dict[str, Any] = {"size": len(self.leaves)}
+        vouched = self.checkpoints[-1].size if self.checkpoints else 0
+        with self.noting("checkpoint", vouched):
             head = self.note(folder.read("checkpoint").decode())
             origin = self.checkpoints[-1].origin if self.checkpoints else head["origin"]
-            size, root = len(self.leaves), self.tree(0, len(self.leaves)).hex()
-            need(origin_size_and_root=(head, {"origin": origin, "size": size, "root": root}))
+            root = self.tree(0, min(head["size"], len(self.leaves))).hex()
+            need(origin=(head["origin"], origin), root_over_the_events=(head["root"], root))
             self.head = head
-            need(size_in_the_manifest=(manifest["size"], size))
+        with self.noting("checkpoint", min(head["size"], len(self.leaves))):
+            need(number_of_events_here=(len(self.leaves), head["size"]))
+            need(size_in_the_manifest=(manifest["size"], head["size"]))
         with self.noting("manifest.json"):
             self.files(folder, manifest)
 

@@ -17,7 +17,7 @@ import pytest
 
 from reef_release.audit import export, replay, verify
 from reef_release.domain import events as ev
-from reef_release.domain.canonical import canonical_json
+from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.gating.default import default_budget, default_rule
 from reef_release.signing import dsse
 from reef_release.signing.keyring import PRIVATE_NAME
@@ -147,6 +147,21 @@ RULES: dict[str, dict[str, Any]] = {
         "alpha": "0.2",
         "max_trials": 20,
     },
+    "metric of length": {
+        "kind": "all_of",
+        "rules": [
+            {"kind": "consecutive_passes", "k": 2, "max_trials": 6, "max_failures": 3},
+            {
+                "kind": "metric",
+                "metric": "mean_reply_tokens",
+                "of": "ratio",
+                "at_least": "0.5",
+                "at_most": "1.1",
+                "min_trials": 3,
+                "max_trials": 6,
+            },
+        ],
+    },
     "protected": {
         "kind": "all_of",
         "rules": [
@@ -165,6 +180,59 @@ def test_both_say_that_a_log_under_another_rule_is_good(
     export(WorldSource(world), tmp_path / "export")
     result = agree_on_good(check, tmp_path / "export", world.anchor)
     assert len(result["promotions"]) > 1
+
+
+WHOLE_REPLIES = {
+    "kind": "all_of",
+    "rules": [
+        {"kind": "consecutive_passes", "k": 2, "max_trials": 6, "max_failures": 3},
+        {
+            "kind": "metric",
+            "metric": "truncation_rate",
+            "of": "candidate",
+            "at_least": None,
+            "at_most": "0.25",
+            "min_trials": 2,
+            "max_trials": 4,
+        },
+    ],
+}
+
+
+def cut_short(directory: Path) -> World:
+    """An origin, and a standard part that bounds how many replies may be cut short."""
+    world = World(directory)
+    world.create_scenario(standard={"verifiers": ["answer@1"], "rule": WHOLE_REPLIES})
+    world.release()
+    return world
+
+
+def test_both_say_that_a_metric_holds_or_fails_at_the_same_trial(
+    check: Check, tmp_path: Path
+) -> None:
+    world = cut_short(tmp_path / "world")
+    gates = [world.gate(world.admitted(), marks) for marks in ("t++++", "t+t++++")]
+    assert [world.gate_of(gate).outcome for gate in gates] == ["passed", "failed"]
+    assert [len(world.gate_of(gate).slots()) for gate in gates] == [3, 4]
+    export(WorldSource(world), tmp_path / "export")
+    agree_on_good(check, tmp_path / "export", world.anchor)
+
+
+def test_both_say_that_a_pass_against_a_metric_is_a_crime(check: Check, tmp_path: Path) -> None:
+    world = cut_short(tmp_path / "world")
+    gate = world.open_gate(world.admitted())
+    for _ in range(2):
+        world.append(world.trial(gate, "t"))
+    for mark in "+-+-":
+        world.append(world.trial(gate, mark))
+    assert world.gate_of(gate).verdict_due() is None
+    expected = world.append_raw(world.decision(gate, "passed"))
+    export(WorldSource(world), tmp_path / "export")
+    assert {each.position for each in replay(tmp_path / "export", world.anchor).problems} == {
+        expected
+    }
+    found = check(tmp_path / "export", world.anchor)["problems"]
+    assert [(each["position"], each["place"]) for each in found] == [(expected, "gate.passed")]
 
 
 def test_both_say_that_a_log_of_an_earlier_version_is_good(check: Check, tmp_path: Path) -> None:
@@ -542,6 +610,82 @@ def another_first_root(export: Tampered, story: Story) -> int:
     export.edit_data(position, metadata=story.world.root_text(keys, version=1))
     export.resign()
     return position
+
+
+@tampering
+def a_file_that_is_not_listed(export: Tampered, story: Story) -> None:
+    (export.path / "notes.txt").write_text("trust me", "utf-8")
+
+
+@tampering
+def a_blob_that_is_not_listed(export: Tampered, story: Story) -> None:
+    data = b"a reply of my own"
+    export.blob(sha256_hex(data)).write_bytes(data)
+
+
+@tampering
+def a_blob_of_another_size_than_listed(export: Tampered, story: Story) -> None:
+    blobs = json.loads((export.path / "manifest.json").read_bytes())["blobs"]
+    blobs[0]["size_bytes"] += 1
+    export.manifest(blobs=blobs)
+
+
+@tampering
+def a_blob_listed_and_not_there(export: Tampered, story: Story) -> None:
+    blobs = json.loads((export.path / "manifest.json").read_bytes())["blobs"]
+    export.manifest(blobs=[*blobs, {"sha256": "f" * 64, "size_bytes": 7}])
+
+
+@tampering
+def other_weights(export: Tampered, story: Story) -> None:
+    files = export.events()[export.position_of("candidate.submitted", 0)]["data"]["files"]
+    blob = export.blob(next(each["sha256"] for each in files if "safetensors" in each["path"]))
+    blob.write_bytes(bytes(len(blob.read_bytes())))
+
+
+@tampering
+def a_trust_root_of_somebody_else(export: Tampered, story: Story) -> None:
+    other = story.world.root_text(story.world.keys, version=1, signers=story.world.root_keys[:2])
+    (export.path / "trust" / "root.1.json").write_text(other, "utf-8")
+
+
+@tampering
+def no_copy_of_a_trust_root(export: Tampered, story: Story) -> None:
+    (export.path / "trust" / "root.1.json").unlink()
+
+
+@tampering
+def a_manifest_of_another_format(export: Tampered, story: Story) -> None:
+    export.manifest(format_version=2)
+
+
+@tampering
+def a_manifest_of_another_size(export: Tampered, story: Story) -> None:
+    export.manifest(size=7)
+
+
+@tampering
+def a_manifest_that_is_no_json(export: Tampered, story: Story) -> None:
+    (export.path / "manifest.json").write_bytes(b"\xff{")
+
+
+@tampering
+def a_segment_of_another_size_than_listed(export: Tampered, story: Story) -> None:
+    segments = json.loads((export.path / "manifest.json").read_bytes())["segments"]
+    segments[0]["size_bytes"] -= 1
+    export.manifest(segments=segments)
+
+
+@tampering
+def an_export_that_says_it_goes_on_from_another(export: Tampered, story: Story) -> None:
+    export.manifest(since={"origin": "reef", "size": 4, "root": "ab" * 32})
+
+
+@tampering
+def a_checkpoint_of_fewer_events(export: Tampered, story: Story) -> int:
+    last = len(export.bodies()) - 1
+    export.set_note(story.world.checkpoint_note(last))
+    return last
 
 
 @pytest.mark.parametrize("name", sorted(TAMPERINGS))
