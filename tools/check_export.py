@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from check_log import Folder, Log
+from check_log import MAX_LINE, Folder, Log, words_of
 from check_rules import Gate, Record, canonical, need, pay, sha
 
 POLICY, IN_TOTO = "application/vnd.reef-release.policy+json", "application/vnd.in-toto+json"
@@ -261,7 +261,8 @@ def tell(result: dict[str, Any]) -> list[str]:
     by = ", ".join(f"{count} of {name}" for name, count in result["unjudged_by_verifier"].items())
     lines += [f"Judged again: {result['judged']} verdicts."]
     lines += [f"Taken as recorded, since their replies are not plain: {by}."] if by else []
-    others = ", ".join(f"{count} {name}" for name, count in sorted(result["only_counted"].items()))
+    kinds = result["only_counted"].most_common(MAX_TOLD)
+    others = ", ".join(f"{count} {name}" for name, count in sorted(kinds))
     lines += [f"Only counted, with form and place: {others}."] if others else []
     lines += [f"Not checked: {result['not_checked']}"]
     for each in result["problems"][:MAX_TOLD]:
@@ -285,15 +286,18 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     given = parser.parse_args(arguments)
-    for folder in given.export:
-        if not folder.is_dir():
-            parser.error(f"{folder} is no folder: give the folder of an export")
     try:
-        replay = Replay(Folder(given.root.parent).read(given.root.name).decode())
+        folders = [Folder(each) for each in given.export]
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}; give the folder of an export")
+    try:
+        small = given.root.is_file() and given.root.stat().st_size < MAX_LINE
+        need(it_is_a_file_of_less_than_64_KiB=small)
+        replay = Replay(given.root.read_bytes().decode())
     except Exception as error:
-        parser.error(f"{given.root} is no trust root: {error!r}; give root.json of the ceremony")
-    for folder in given.export:
-        replay.read(Folder(folder))
+        parser.error(f"{given.root} is no trust root: {words_of(error)}; give root.json")
+    for folder in folders:
+        replay.read(folder)
     result = result_of(replay)
     print(json.dumps(result, indent=1) if given.json else "\n".join(tell(result)))
     return 1 if replay.problem_count else 0

@@ -58,6 +58,15 @@ class Folder:
                 yield line
 
 
+def words_of(error: Exception) -> str:
+    """What went wrong, for whoever reads the result."""
+    if isinstance(error, OSError):
+        return f"expected a file that can be read, found: {error.strerror}"
+    if isinstance(error, (Wrong, AttributeError)):
+        return str(error)
+    return f"expected the form that the format page says, found {error!r}"
+
+
 def verifies(key: Any, signature: bytes, data: bytes) -> bool:
     how = (ec.ECDSA(hashes.SHA256()),) if isinstance(key, ec.EllipticCurvePublicKey) else ()
     try:
@@ -108,12 +117,9 @@ class Log:
         try:
             yield
         except Exception as error:
-            words = str(error)
-            if not isinstance(error, (Wrong, AttributeError)):
-                words = f"expected the form that the format page says, found {error!r}"
             self.problem_count += 1
             if self.problem_count <= MAX_PROBLEMS:
-                found = {"position": position, "place": place, "problem": words[:1000]}
+                found = {"position": position, "place": place, "problem": words_of(error)[:1000]}
                 self.problems.append(found)
 
     # The folders
@@ -135,7 +141,8 @@ class Log:
             return
         first = len(self.leaves)
         for name in sorted(each for each in folder.sizes if each.startswith("events/")):
-            self.segment(folder, name, first)
+            with self.noting(name, len(self.leaves)):
+                self.segment(folder, name, first)
         head: dict[str, Any] = {"size": len(self.leaves)}
         vouched = self.checkpoints[-1].size if self.checkpoints else 0
         with self.noting("checkpoint", vouched):

@@ -135,8 +135,11 @@ def test_a_call_that_cannot_be_answered_says_why_and_ends_with_two(
     calls: list[tuple[Sequence[object], str]] = [
         ([], "the following arguments are required: export, --root"),
         ([story.folder], "the following arguments are required: --root"),
-        ([tmp_path / "nothing", "--root", root], "is no folder: give the folder of an export"),
-        ([root, "--root", root], "is no folder: give the folder of an export"),
+        (
+            [tmp_path / "nothing", "--root", root],
+            "No such file or directory; give the folder of an export",
+        ),
+        ([root, "--root", root], "Not a directory; give the folder of an export"),
         ([story.folder, "--root", tmp_path / "no.json"], "is no trust root"),
         ([story.folder, "--root", tmp_path], "is no trust root"),
         ([story.folder, "--root", broken], "is no trust root"),
@@ -327,6 +330,17 @@ def test_files_that_are_not_what_they_should_be_are_problems(
         path = tampered.path / place
     path.write_bytes(data)
     assert problems(run, tampered.path, "--root", root)
+
+
+def test_events_that_cannot_be_read_are_a_problem(
+    run: Run, story: Story, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(folder: Any, name: str) -> Any:
+        raise PermissionError(13, "Permission denied", name)
+
+    monkeypatch.setattr(load_checker("check_log").Folder, "lines", refused)
+    (first, *_) = problems(run, story.folder, "--root", root)
+    assert first["problem"] == "expected a file that can be read, found: Permission denied"
 
 
 @pytest.mark.parametrize("place", ["manifest.json", "checkpoint", "trial", "events"])
