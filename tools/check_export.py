@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from check_log import MAX_LINE, Folder, Log, words_of
-from check_rules import Gate, Record, canonical, need, pay, sha
+from check_rules import Gate, Record, canonical, need, pay, sha, tasks_wanted
 
 POLICY, IN_TOTO = "application/vnd.reef-release.policy+json", "application/vnd.in-toto+json"
 
@@ -71,7 +71,9 @@ class Replay(Log):
 
     def on_scenario(self, e: Any, d: Any, s: Any, position: int) -> None:
         if e.type in ("scenario.held", "scenario.resumed"):
-            s.held = e.type == "scenario.held"
+            held = e.type == "scenario.held"
+            need(it_was_created_and_is_held_or_not=s.policies and s.held != held)
+            s.held = held
         else:
             need(the_scenario_is_created_once=not s.policies)
             self.on_policy(e, d, s, position)
@@ -87,6 +89,9 @@ class Replay(Log):
         schema = s.schema or d.schema
         self.blob(schema)
         suite = self.blob(doc["suite"])
+        tasks = sum(bool(line.strip()) for line in suite.split(b"\n"))
+        wanted = [tasks_wanted(doc[each]["rule"]) for each in ("standard", "bootstrap")]
+        need(the_suite_is_long_enough=tasks >= max(wanted))
         s.schema = schema
         s.policies.append(Record(doc=doc, digest=digest, key=key, position=position, suite=suite))
 
@@ -94,7 +99,8 @@ class Replay(Log):
         c = s.candidates.get(d.candidate_id)
         if e.type == "candidate.submitted":
             need(the_candidate_is_new=not c)
-            new = Record(channel=d.channel, status="", gates=[], revoked=False, signed=None)
+            new = Record(channel=d.channel, status="", gates=[], signed=None, promoted=False)
+            new.revoked = new.release_revoked = False
             s.candidates[d.candidate_id] = new
             return
         need(the_candidate_was_submitted=c)
@@ -105,7 +111,7 @@ class Replay(Log):
         need(it_was_not_decided_before=not c.status)
         admitted = e.type == "candidate.admitted"
         need(schema=(d.schema if admitted else s.schema, s.schema))
-        c.status, c.admitted, c.drawn, c.share, c.promoted = e.type, position, (), None, False
+        c.status, c.admitted, c.drawn, c.share = e.type, position, (), None
         if admitted:
             s.undrawn.append(c)
         else:
@@ -115,7 +121,8 @@ class Replay(Log):
         """Whether neither candidate nor release is revoked, nor a key on which they rest."""
         gate = c.signed
         keys = [c.key, gate.key, gate.policy.key] if gate else []
-        return not c.revoked and not any(self.keys[each].revoked for each in keys)
+        revoked = c.revoked or c.release_revoked
+        return not revoked and not any(self.keys[each].revoked for each in keys)
 
     def on_gate(self, e: Any, d: Any, s: Any, position: int) -> None:
         if e.type == "gate.opened":
@@ -131,6 +138,7 @@ class Replay(Log):
         elif e.type == "gate.stale":
             moved = s.moves.get(gate.d.channel, [(-1,)])[-1][0]
             need(the_channel_serves_another_since_the_gate_opened=moved > gate.position)
+            need(pointer_position=(d.pointer_position, moved))
             gate.outcome = "stale"
         else:
             self.decide(e, d, gate, e.type.removeprefix("gate."))
@@ -190,8 +198,8 @@ class Replay(Log):
         c = s.candidates.get(d.release_id)
         need(the_candidate_was_submitted=c)
         if e.type == "release.revoked":
-            need(the_release_was_signed=c.signed)
-            c.revoked = True
+            need(the_release_was_signed=c.signed, and_not_revoked_before=not c.release_revoked)
+            c.release_revoked = True
             return
         if e.type == "release.rolled_back":
             moves = s.moves.get(d.channel, [])
@@ -202,6 +210,7 @@ class Replay(Log):
             return
         gate = s.gates.get(d.gate_id)
         need(its_gate_passed=gate and gate.outcome == "passed" and gate.candidate is c)
+        moved = s.moves.get(gate.d.channel, [(-1,)])[-1][0] > gate.position
         if e.type == "release.signed":
             bundle = json.loads(self.blob(d.bundle))
             payload, key = self.dsse(bundle["dsseEnvelope"], IN_TOTO, "release")
@@ -211,14 +220,12 @@ class Replay(Log):
             need(it_was_not_signed_for_this_gate=c.signed is not gate, nor_promoted=not c.promoted)
             c.signed, c.key = gate, key
         elif e.type == "release.approved":
-            need(there_is_a_reason=d.reason.strip())
+            need(there_is_a_reason=d.reason.strip(), nothing_is_revoked=self.nothing_revoked(c))
+            need(it_was_not_promoted_yet=not c.promoted, nothing_moved_since_its_gate=not moved)
             gate.approvals.add(e.actor)
         elif e.type == "release.promoted":
-            moves = s.moves.get(d.channel, [])
             need(base=(d.base, gate.d.base), channel=(d.channel, gate.d.channel))
-            need(
-                nothing_was_promoted_since_the_gate_opened=not moves or moves[-1][0] < gate.position
-            )
+            need(no_other_was_served_since_the_gate_opened=not moved)
             need(the_weights_were_signed_for_this_gate=c.signed is gate)
             need(enough_people_approved=len(gate.approvals) >= gate.doc.get("approvals", 0))
             need(the_scenario_is_not_held=not s.held, nothing_is_revoked=self.nothing_revoked(c))

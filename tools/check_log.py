@@ -24,6 +24,21 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 MAX_LINE, MAX_FILE = 65_536, 64 * 1024 * 1024  # bytes; longer files are hashed, and never read
 MAX_KEYS, MAX_SIGNATURES, MAX_PROBLEMS, SEGMENT = 64, 32, 1000, 10_000
 FORM = r"(?a)[T:\d-]{19}\.\d{6}Z [\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}"
+TYPES = frozenset(
+    re.findall(
+        r"[a-z_.]+",
+        """
+batch.claimed batch.formed batch.released batch.restored body.erased candidate.admitted
+candidate.refused candidate.revoked candidate.submitted checkpoint.published gate.claimed
+gate.errored gate.failed gate.inconclusive gate.opened gate.passed gate.stale gate.trial
+interaction.failed interaction.recorded judge.resumed judge.suspended key.added key.revoked
+node.loaded node.refused policy.changed release.approved release.promoted release.revoked
+release.rolled_back release.signed report.received root.rotated sample.refused scenario.created
+scenario.held scenario.resumed session.expired signal.alarm_cleared signal.alarm_raised
+training.completed training.failed training.started training.step turn.bound turn.judged
+turn.judging_failed turn.unbound watch.fallen watch.trial""",
+    )
+)
 WHOLE = "make a whole one: reef-release audit export FOLDER, without --since"
 
 
@@ -103,7 +118,11 @@ class Log:
     """The log so far, and the problems: each has a position or none, a place, and words."""
 
     def __init__(self, anchor: str) -> None:
-        self.anchor, self.trusted, self.root = anchor, open_root(anchor), Record(listed=())
+        self.anchor, self.trusted, self.root = (
+            anchor,
+            open_root(anchor),
+            Record(listed=(), version=0),
+        )
         self.keys, self.subtrees, self.versions = (dict[Any, Any]() for _ in range(3))
         self.roots, self.folders = dict[int, str](), list[Folder]()
         self.checkpoints, self.leaves = list[Any](), list[bytes]()
@@ -206,6 +225,7 @@ class Log:
             self.stopped = True
             e = Record(**canonical(line))
             need(number_of_fields=(len(vars(e)), 12), position=(e.position, position))
+            need(**{f"{e.type} is a type of events": e.type in TYPES})
             key = e.scenario, e.stream
             need(version_in_its_stream=(e.version, self.versions.get(key, 0) + 1))
             need(time_does_not_run_backwards=e.recorded_at >= self.time)
@@ -273,9 +293,12 @@ class Log:
 
     def on_key(self, e: Any, d: Any, position: int) -> None:
         if e.type == "key.revoked":
-            need(the_key_was_added=d.key_id in self.keys)
+            known = self.keys.get(d.key_id)
+            need(the_key_was_added=known and known.role == d.role)
+            need(it_was_not_revoked_before=known and not known.revoked)
             self.keys[d.key_id].revoked = True
             return
+        need(root_version=(d.root_version, self.root.version))
         need(the_root_in_force_lists_the_key=(d.role, d.public_key) in self.root.listed)
         need(the_key_was_not_added_before=d.key_id not in self.keys)
         key: Any = serialization.load_pem_public_key(d.public_key.encode())

@@ -114,6 +114,20 @@ def nodes(rule: Any) -> Iterator[Any]:
         yield from nodes(part)
 
 
+def protected_tasks(rule: Any) -> list[str]:
+    lists = [each["tasks"] for each in nodes(rule) if each["kind"] == "protected"]
+    return [*dict.fromkeys(task for tasks in lists for task in tasks)]
+
+
+def drawn_tasks(rule: Any) -> int:
+    return max(int(each.get("max_trials", 0)) for each in nodes(rule))
+
+
+def tasks_wanted(rule: Any) -> int:
+    """The most tasks that a gate under *rule* may need."""
+    return drawn_tasks(rule) + len(protected_tasks(rule))
+
+
 Course = Generator[str, Any, str]
 
 
@@ -234,17 +248,15 @@ class Gate:
 
     def __init__(self, d: Any, doc: Any, suite: bytes, share: Any) -> None:
         self.d, self.doc, self.share, part = d, doc, share, doc[d.phase]
-        rules, self.verifiers = list(nodes(part["rule"])), part["verifiers"]
-        self.measured = any(each["kind"] == "metric" for each in rules)
+        self.verifiers = part["verifiers"]
+        self.measured = any(each["kind"] == "metric" for each in nodes(part["rule"]))
         self.rule = Rule(part["rule"], Fraction(share["level"]) if share else None)
-        lists = [each["tasks"] for each in rules if each["kind"] == "protected"]
-        self.protected = [*dict.fromkeys(task for tasks in lists for task in tasks)]
+        self.protected = protected_tasks(part["rule"])
         tasks = {
             task["id"]: task for task in map(json.loads, filter(bytes.strip, suite.split(b"\n")))
         }
         others = [task for name, task in tasks.items() if name not in self.protected]
-        count = max(each.get("max_trials", 0) for each in rules)
-        drawn = draw(bytes.fromhex(d.seed), others, count)
+        drawn = draw(bytes.fromhex(d.seed), others, drawn_tasks(part["rule"]))
         self.tasks = [*(tasks[name] for name in self.protected), *drawn]
         self.sides = ["candidate", "incumbent"][: 1 + (d.base is not None)]
         self.slot, self.trials, self.attempts = 0, list[Any](), list[Any]()
@@ -268,6 +280,7 @@ class Gate:
         need(attempt=(d.attempt, len(self.attempts)))
         need(there_is_either_a_verdict_or_an_error=(d.verdict is None) != (d.error is None))
         need(a_verdict_has_a_body=record or d.verdict is None)
+        need(the_error_is_a_known_one=d.error in (None, "crashed", "timed-out", "truncated"))
         body = json.loads(record[32:]) if record else {"token_ids": []}
         if record:
             self._check(body, side, task, d.verdict is not None)

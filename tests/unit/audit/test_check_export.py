@@ -243,6 +243,10 @@ def test_both_say_that_a_log_of_an_earlier_version_is_good(check: Check, tmp_pat
     assert len(result["promotions"]) == 3
 
 
+def test_it_knows_every_type_of_events() -> None:
+    assert ev.EVENT_TYPES.keys() == load_checker("check_log").TYPES
+
+
 def test_both_say_that_a_log_of_trust_alone_is_good(check: Check, tmp_path: Path) -> None:
     world = World(tmp_path / "world")
     export(WorldSource(world), tmp_path / "export")
@@ -613,6 +617,14 @@ def another_first_root(export: Tampered, story: Story) -> int:
 
 
 @tampering
+def an_event_of_an_unknown_type(export: Tampered, story: Story) -> int:
+    position = export.position_of("scenario.held")
+    export.edit(position, type="scenario.paused")
+    export.resign()
+    return position
+
+
+@tampering
 def a_file_that_is_not_listed(export: Tampered, story: Story) -> None:
     (export.path / "notes.txt").write_text("trust me", "utf-8")
 
@@ -830,6 +842,92 @@ def a_cut_reply_with_a_verdict(world: World) -> int:
     gate = world.open_gate(world.admitted())
     good = ev.VerdictRecord(passed=True, checks={"answer@1": True})
     return world.append_raw(world.trial(gate, "t", error=None, verdict=good))
+
+
+@crime
+def a_whole_reply_called_cut_short(world: World) -> int:
+    gate = world.open_gate(world.admitted())
+    return world.append_raw(world.trial(gate, "-", error="truncated", verdict=None))
+
+
+@crime
+def an_error_of_no_known_kind(world: World) -> int:
+    gate = world.open_gate(world.admitted())
+    return world.append_raw(world.trial(gate, "e", error="bored"))
+
+
+@crime
+def a_hold_of_what_is_held(world: World) -> int:
+    world.hold()
+    return world.append_raw(ev.ScenarioHeld(reason="again"))
+
+
+@crime
+def a_key_revoked_twice(world: World) -> int:
+    key = world.keys[Role.POINTER]
+    world.revoke_key(Role.POINTER)
+    return world.append_raw(
+        ev.KeyRevoked(key_id=key.key_id, role=Role.POINTER.value, reason="again")
+    )
+
+
+@crime
+def a_key_added_twice(world: World) -> int:
+    key = world.keys[Role.GATE]
+    data = ev.KeyAdded(
+        key_id=key.key_id, role=Role.GATE.value, public_key=key.public.pem, root_version=1
+    )
+    return world.append_raw(data)
+
+
+@crime
+def an_approval_of_what_was_promoted(world: World) -> int:
+    gate = world.passed()
+    world.promote(gate)
+    release = world.gate_of(gate).opened.candidate_id
+    data = ev.ReleaseApproved(release_id=release, gate_id=gate, reason="it reads well")
+    return world.append_raw(data, actor="a person")
+
+
+@crime
+def a_rollback_to_what_is_served(world: World) -> int:
+    return world.append_raw(world.rollback_data(world.release()))
+
+
+@crime
+def a_gate_called_stale_that_is_not(world: World) -> int:
+    world.release()
+    gate = world.open_gate(world.admitted())
+    pointer = world.scenario.serving("stable")
+    assert pointer is not None
+    return world.append_raw(ev.GateStale(gate_id=gate, pointer_position=pointer.position))
+
+
+@crime
+def a_release_revoked_that_nobody_signed(world: World) -> int:
+    data = ev.ReleaseRevoked(release_id=world.admitted(), reason="just so")
+    return world.append_raw(data)
+
+
+@crime
+def a_policy_whose_suite_is_too_short(world: World) -> int:
+    suite = world.blobs.put_bytes_sync(suite_lines(3))
+    return world.append_raw(world.policy_data(suite=suite))
+
+
+@crime
+def a_bundle_signed_twice(world: World) -> int:
+    return world.append_raw(world.signature(world.passed()))
+
+
+def test_both_say_that_a_candidate_and_its_release_may_be_revoked(
+    check: Check, world: World, tmp_path: Path
+) -> None:
+    release = world.release()
+    world.revoke_release(release)
+    world.revoke_candidate(release)
+    export(WorldSource(world), tmp_path / "export")
+    agree_on_good(check, tmp_path / "export", world.anchor)
 
 
 @pytest.mark.parametrize("name", sorted(CRIMES))
