@@ -39,16 +39,12 @@ class Pages:
 
 
 def create_app(service: Service, pages: Pages | None = None) -> Litestar:
-    """The application over an open service."""
-
-    def provide_service() -> Service:
-        return service
-
+    """The application over an open service, which stands in its state and nowhere else."""
     return Litestar(
         route_handlers=[*HANDLERS, *(pages.handlers if pages else ())],
-        dependencies={"service": Provide(provide_service, sync_to_thread=False)},
+        dependencies={"service": Provide(_service, sync_to_thread=False)},
         state=State({"service": service}),
-        lifespan=[lambda _app: draining(service)],
+        lifespan=[lambda app: draining(app.state.service)],
         plugins=[problem_plugin()],
         exception_handlers=unrouted_handlers(pages.unrouted if pages else None),
         logging_config=None,
@@ -66,3 +62,8 @@ def create_app(service: Service, pages: Pages | None = None) -> Litestar:
             render_plugins=[JsonRenderPlugin()],
         ),
     )
+
+
+def _service(request: Request[Any, Any, Any]) -> Service:
+    service: Service = request.app.state.service
+    return service

@@ -15,6 +15,7 @@ import httpx
 import msgspec
 import structlog
 
+from reef_release.api.tls import tls_context
 from reef_release.domain.events import CheckpointPublished
 from reef_release.domain.merkle import MerkleTree
 from reef_release.errors import BadRequest, SettingsError, SignatureRejected
@@ -54,7 +55,10 @@ class Witnesses:
         self._quiet_until = 0.0
         self._cosigned: int | None = None
         self._http = httpx.AsyncClient(
-            transport=transport, timeout=_PATIENCE_S, follow_redirects=False
+            transport=transport,
+            verify=tls_context(),
+            timeout=_PATIENCE_S,
+            follow_redirects=False,
         )
 
     @classmethod

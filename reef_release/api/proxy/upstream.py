@@ -12,6 +12,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
+from reef_release.api.tls import tls_context
 from reef_release.errors import Unavailable, UpstreamTimedOut, UpstreamUnreachable
 from reef_release.settings import Settings
 
@@ -53,6 +54,7 @@ class Upstream:
             headers["Authorization"] = f"Bearer {settings.upstream_key}"
         timeout_s = settings.upstream_timeout_s
         self._client = httpx.AsyncClient(
+            verify=tls_context(),
             headers=headers,
             timeout=httpx.Timeout(timeout_s, connect=min(_CONNECT_S, timeout_s)),
             # One client's cookies are not another's.

@@ -22,7 +22,6 @@ import httpx
 import msgspec
 
 from reef_release import wire
-from reef_release.api.app import create_app
 from reef_release.api.service import Service, open_service
 from reef_release.artifacts.schema import model_schema, schema_bytes
 from reef_release.domain.canonical import canonical_json, sha256_hex
@@ -40,6 +39,7 @@ from reef_release.signing.vsa import sign_decision
 from reef_release.signing.weights import sign_bundle
 from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load_secret
 from reef_release.web.pages import PAGES
+from tests.applications import application
 from tests.databases import Database
 from tests.world import safetensors, suite_lines
 
@@ -453,13 +453,13 @@ async def until(look: Callable[[], Awaitable[_T]], wanted: Callable[[_T], object
 async def open_story(site: Site, **settings: Any) -> AsyncIterator[Story]:
     """A service of *site* in this event loop, and its story."""
     async with open_service(site.settings(**settings)) as service:
-        app = create_app(service, PAGES)
-        transport = httpx.ASGITransport(app)
-        async with (
-            app.lifespan(),
-            httpx.AsyncClient(transport=transport, base_url="http://reef", timeout=30) as http,
-        ):
-            yield Story(site=site, http=http, service=service)
+        with application(service, PAGES) as app:
+            transport = httpx.ASGITransport(app)
+            async with (
+                app.lifespan(),
+                httpx.AsyncClient(transport=transport, base_url="http://reef", timeout=30) as http,
+            ):
+                yield Story(site=site, http=http, service=service)
 
 
 def known_gate(assignment: wire.GateAssignment) -> Gate:

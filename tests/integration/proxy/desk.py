@@ -14,9 +14,9 @@ import httpx
 import openai
 import uvicorn
 
-from reef_release.api.app import create_app
 from reef_release.api.bodies import InteractionBody, read_body
 from reef_release.api.service import open_service
+from tests.applications import application
 from tests.integration.api.story import SCENARIO, Site, Story, until
 from tests.integration.proxy.upstream import Call, Upstream, completion, scripted
 
@@ -117,21 +117,23 @@ async def open_desk(site: Site, **settings: Any) -> AsyncIterator[Desk]:
         scripted(_friendly) as upstream,
         open_service(site.settings(**{"upstream_url": upstream.url, **settings})) as service,
     ):
-        config = uvicorn.Config(
-            create_app(service),
-            log_level="warning",
-            lifespan="on",
-            ws="none",
-            timeout_graceful_shutdown=1,
-        )
-        server = uvicorn.Server(config)
-        # Bound here, so that nobody has to ask for the port, or when it is open.
-        listening = socket.create_server(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        running = asyncio.create_task(server.serve(sockets=[listening]))
-        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-            try:
-                yield Desk(story=Story(site=site, http=http, service=service), upstream=upstream)
-            finally:
-                server.should_exit = True
-                await running
+        with application(service) as app:
+            config = uvicorn.Config(
+                app,
+                log_level="warning",
+                lifespan="on",
+                ws="none",
+                timeout_graceful_shutdown=1,
+            )
+            server = uvicorn.Server(config)
+            # Bound here, so that nobody has to ask for the port, or when it is open.
+            listening = socket.create_server(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            running = asyncio.create_task(server.serve(sockets=[listening]))
+            async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+                try:
+                    story = Story(site=site, http=http, service=service)
+                    yield Desk(story=story, upstream=upstream)
+                finally:
+                    server.should_exit = True
+                    await running

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from reef_release.api.app import create_app
 from reef_release.api.server import configure_logging
 from reef_release.api.service import Service
 from reef_release.tokens import TokenRole
 from reef_release.web.pages import PAGES
+from tests.applications import application
 from tests.databases import Server
 from tests.integration.api.story import Site, Story, open_story
 
@@ -52,9 +52,10 @@ class Browser:
 
 @asynccontextmanager
 async def pages_of(service: Service, story: Story) -> AsyncIterator[Browser]:
-    transport = httpx.ASGITransport(create_app(service, PAGES), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://reef") as http:
-        yield Browser(story=story, http=http)
+    with application(service, PAGES) as app:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://reef") as http:
+            yield Browser(story=story, http=http)
 
 
 @pytest.fixture(scope="session", autouse=True)
