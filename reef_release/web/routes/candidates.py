@@ -83,9 +83,7 @@ async def show_candidate(
     own = found.submitted
     difference = None
     if other is not None:
-        difference = await model_difference(
-            frame.service, frame.principal, other.submitted.files, own.files
-        )
+        difference = await model_difference(frame.service, frame.principal, other, found)
     return frame.render(
         "candidate.html",
         view=view,
