@@ -82,9 +82,7 @@ async def show_candidate(
     own = found.submitted
     difference = None
     if other is not None:
-        difference = await model_difference(
-            frame.service, frame.principal, other.submitted.files, own.files
-        )
+        difference = await model_difference(frame.service, frame.principal, other, found)
     revoked = past.revoked_position(candidate_id)
     return frame.render(
         "candidate.html",

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reef_release.domain.events import VerdictRecord
 from reef_release.projections.replay import ReplayChecks
 from reef_release.tokens import TokenRole
-from reef_release.web import tensor_difference
+from reef_release.web import model_difference, tensor_difference
 from tests.web_site import visit
 from tests.web_story import WebStory, tell
 from tests.world import SCENARIO, World
@@ -162,6 +163,33 @@ async def test_weights_beyond_the_limit_are_compared_by_their_headers(
     assert "python -m reef_release.web.tensor_difference" in found
     assert "w not read F32 [1] same form" in found
     assert "reef/blobs/" in found
+
+
+async def test_the_weights_of_what_is_not_admitted_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    served = world.release()
+    refused, waiting, admitted = world.submit(), world.submit(), world.admitted()
+    world.refuse(refused)
+    opened: list[object] = []
+    whole = model_difference._tensors
+
+    def tensors(*given: Any) -> tensor_difference.TensorDifference:
+        opened.append(given)
+        return whole(*given)
+
+    monkeypatch.setattr(model_difference, "_tensors", tensors)
+    async with visit(world) as client:
+        for path in (refused, waiting, f"{admitted}?against={refused}"):
+            html = (await client.get(f"{BASE}/candidates/{path}")).text
+            assert "is not admitted" in words(html)
+            assert "model.safetensors changed" in words(html)
+        assert opened == []
+        html = (await client.get(f"{BASE}/candidates/{admitted}?against={served}")).text
+        assert "w changed F32 [1]" in words(html)
+        assert len(opened) == 1
 
 
 async def test_a_candidate_that_names_a_suite_among_its_files_is_not_opened(
