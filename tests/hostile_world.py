@@ -45,11 +45,12 @@ class HostileWorld(World):
     """Every event says something hostile wherever the rule lets anybody say something.
 
     Names of actors, streams and ids are printable ASCII by the log's own rule. `salted` are the
-    types of events that do.
+    types of events that do, `odd_gate` a gate whose replies are hostile.
     """
 
     def __init__(self, directory: Path) -> None:
         self.salted: set[str] = set()
+        self.odd_gate = ""
         super().__init__(directory)
 
     @cached_property
@@ -78,17 +79,18 @@ def tell(world: HostileWorld) -> None:
     reason = Reason(code="x", message="y", where="z")
     world.append(ev.NodeRefused(node_id="south", reasons=[reason], **fields))
     world.refuse(world.submit(settings={"rate": "1"}, metrics={"loss": "0.5"}))
+    _talk(world, release)
+    world.revoke_candidate(world.submit())
+    world.odd_gate = world.open_gate(world.admitted())
+    reply_oddly(world, world.odd_gate, "-")
+    reply_oddly(world, world.odd_gate, "+")
+    world.rollback(next(iter(world.scenario.candidates)))
+    world.stale(world.odd_gate)
+    world.revoke_release(release)
     world.change_policy(approvals=2)
     gate = world.gate(world.admitted())
     approved = world.gate_of(gate).opened.candidate_id
-    world.append(ev.ReleaseApproved(release_id=approved, gate_id=gate, reason="good"))
-    _talk(world, release)
-    world.revoke_candidate(world.submit())
-    gate = world.open_gate(world.admitted())
-    reply_oddly(world, gate, "-")
-    reply_oddly(world, gate, "+")
-    world.rollback(next(iter(world.scenario.candidates)))
-    world.revoke_release(release)
+    world.append(ev.ReleaseApproved(release_id=approved, gate_id=gate, reason="good"), actor="bob")
     world.hold()
     world.resume()
     world.hold()

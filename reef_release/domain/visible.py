@@ -12,7 +12,7 @@ import re
 import unicodedata
 from typing import Any
 
-__all__ = ["escape_hidden", "is_hidden", "visible", "visible_values"]
+__all__ = ["escape_hidden", "is_hidden", "one_line", "visible", "visible_values"]
 
 _MAYBE_HIDDEN = re.compile(
     "([^\t\n -~\u00a0-\u00ac\u00ae-\u034e\u03a3-\u052f\u05d0-\u05ea\u2010-\u2027"
@@ -41,6 +41,12 @@ def is_hidden(character: str) -> bool:
 def visible(text: str) -> str:
     """*text* with a name for every hidden character, and one for a run of the same."""
     return _MAYBE_HIDDEN.sub(_named, text)
+
+
+def one_line(text: str, most: int) -> str:
+    """*text* as one `visible` line of *most* characters at most."""
+    line = " ".join(visible(text).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def visible_values(value: Any) -> Any:

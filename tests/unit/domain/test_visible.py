@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from reef_release.domain.visible import escape_hidden, is_hidden, visible, visible_values
+from reef_release.domain.visible import escape_hidden, is_hidden, one_line, visible, visible_values
 
 EVERY = [chr(code) for code in range(sys.maxunicode + 1)]
 
@@ -81,3 +81,8 @@ def test_json_for_programs_says_the_same_without_a_hidden_character() -> None:
     assert "四" in shown
     assert not any(map(is_hidden, shown))
     assert json.loads(shown) == value
+
+
+def test_one_line_is_visible_and_short() -> None:
+    assert one_line(" a\n\tb\u202e ", 20) == "a b⟦U+202E⟧"
+    assert one_line("x" * 30, 10) == "x" * 9 + "…"
