@@ -172,5 +172,5 @@ def _show_past(account: AccountView) -> None:
     for refusal in account.refusals:
         print_lines(refusal_lines(refusal))
     if account.levers:
-        print_lines(["What operators did last:"])
+        print_lines(["Holds, rollbacks and revocations lately:"])
     print_lines(f"  {act_line(act)}" for act in account.levers)
