@@ -82,7 +82,7 @@ def drill(
             untried = {attack.name: left_out(context, attack) for attack in attacks}
             if all(untried.values()):
                 raise BadRequest(
-                    "Not one attack can be run here. " + " ".join(left_out_lines(untried)),
+                    "\n  ".join(("Not one attack can be run here.", *left_out_lines(untried))),
                     next_step="Give the data directory with the service's tokens as --home.",
                 )
             report = run_drill(context, attacks, say, quick=quick)

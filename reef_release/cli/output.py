@@ -16,10 +16,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from reef_release.client.errors import token_hint, told
 from reef_release.domain.visible import escape_hidden, visible
 from reef_release.errors import ReefError
 
-__all__ = ["complain", "console", "emit", "errors", "fail", "print_table", "write_json"]
+__all__ = [
+    "complain",
+    "console",
+    "emit",
+    "errors",
+    "fail",
+    "print_list",
+    "print_table",
+    "write_json",
+]
 
 _PLAIN_WIDTH = 140
 
@@ -54,25 +64,31 @@ def write_json(value: Any) -> None:
     sys.stdout.write(escape_hidden(text) + "\n")
 
 
-def print_table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    whole: Sequence[str] = (),
-) -> None:
-    """A table for people; columns named in *whole* are never folded, so that ids can be copied."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table for people, folded where the terminal is narrow; ids are for `print_list`."""
     table = Table(title=title, title_justify="left", show_lines=False)
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in whole)
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*row)
     console.print(table)
 
 
+def print_list(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows of one line each under *columns*, never folded or cut: whatever stands there is copied
+    whole, however wide the terminal is.
+    """
+    every = [columns, *rows]
+    widths = [max(len(row[index]) for row in every) for index in range(len(columns))]
+    console.print(title, style="italic", markup=False, soft_wrap=True)
+    for row in every:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        console.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
+
+
 def complain(error: ReefError) -> None:
     """Say on standard error what is wrong and what to do."""
-    errors.print(f"error: {error}", markup=False, soft_wrap=True)
+    errors.print(f"error: {told(error)}", markup=False, soft_wrap=True)
 
 
 def fail(error: ReefError, *, as_json: bool = False, status: int = 2) -> NoReturn:
@@ -81,7 +97,7 @@ def fail(error: ReefError, *, as_json: bool = False, status: int = 2) -> NoRetur
         problem = {
             "error": error.problem,
             "detail": error.detail,
-            "next_step": error.next_step,
+            "next_step": " ".join(filter(None, (error.next_step, token_hint(error)))),
             "reasons": [msgspec.to_builtins(reason) for reason in error.reasons],
         }
         write_json(problem)

@@ -14,7 +14,7 @@ from reef_release.cli.account import (
     signal_lines,
 )
 from reef_release.cli.candidates import waits_line
-from reef_release.cli.output import console, print_table
+from reef_release.cli.output import console, print_list
 from reef_release.cli.revocations import NEW_KEY, resting_lines
 from reef_release.traffic_wire import SignalView
 from reef_release.wire import BudgetView, CandidateView, NodeView, ReleaseView, ScenarioView
@@ -72,7 +72,9 @@ def show_status(seen: Seen, *, gate_key: bool) -> None:
         _show_past(seen.account)
     if not gate_key and any(gate.outcome is None for gate in view.gates):
         _warn(["NO GATE KEY COUNTS: every decision on the open gate is refused. " + NEW_KEY])
-    print_table(
+    if not view.gates:
+        return
+    print_list(
         "Last gates",
         ["gate", "candidate", "phase", "passed", "outcome"],
         [
@@ -85,7 +87,6 @@ def show_status(seen: Seen, *, gate_key: bool) -> None:
             ]
             for gate in view.gates[-_LAST_GATES:]
         ],
-        whole=["gate", "candidate"],
     )
 
 
@@ -171,5 +172,5 @@ def _show_past(account: AccountView) -> None:
     for refusal in account.refusals:
         print_lines(refusal_lines(refusal))
     if account.levers:
-        print_lines(["What operators did last:"])
+        print_lines(["Holds, rollbacks and revocations lately:"])
     print_lines(f"  {act_line(act)}" for act in account.levers)

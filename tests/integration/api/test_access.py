@@ -220,6 +220,10 @@ async def test_a_route_admits_the_roles_it_names_and_no_other(
     if route.roles:
         assert without.status_code == 401
         assert without.headers["www-authenticate"] == "Bearer"
+        if route.method != "HEAD" and route.roles != ALL:
+            said = without.json()["next_step"]
+            assert "Use a token of role" in said
+            assert set(route.roles.split()) <= set(said.rstrip(".").split()), said
     else:
         assert without.status_code == 200
 
