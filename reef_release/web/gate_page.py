@@ -28,6 +28,7 @@ from reef_release.web.rule_words import rule_lines
 from reef_release.web.words import count_of
 
 __all__ = [
+    "NO_KEY",
     "SLOTS",
     "GatePage",
     "gate_page",
@@ -35,10 +36,11 @@ __all__ = [
     "shown_slots",
 ]
 
-_NO_KEY = (
+NO_KEY = (
     "No gate key counts, so every decision on it is refused: the next trust root must list a new "
     "one (reef-release keys rotate), and a worker must start with that."
 )
+"""What to do before any gate can end."""
 SLOTS = 10
 """Tasks that one page shows with their replies."""
 
@@ -169,7 +171,7 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
                 "base was no longer what is served."
             )
         case _:
-            return _waiting(gate, tasks) + ("" if key_counts else f" {_NO_KEY}")
+            return _waiting(gate, tasks) + ("" if key_counts else f" {NO_KEY}")
 
 
 def _waiting(gate: Gate, tasks: str) -> str:
