@@ -234,6 +234,21 @@ async def test_the_gates_page_says_how_far_the_suite_is_worn(story: WebStory) ->
     assert "0 gates of at most 1,000 used, 1,000 left" in early
 
 
+async def test_a_suite_that_is_worn_out_says_what_comes_next(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario(suite_max_gates=1)
+    world.release()
+    waiting = world.admitted()
+    async with visit(world) as client:
+        text = words((await client.get(f"{BASE}/candidates/{waiting}")).text)
+    assert "The suite is retired, so none opens until a policy with another one" in text
+    for path in ("/gates", f"/policies/{world.scenario.policy.digest}"):
+        async with visit(world) as client:
+            text = words((await client.get(f"{BASE}{path}")).text)
+        assert "1 gate of at most 1 used ✕ retired" in text
+        assert ("no gate opens until a policy with another suite" in text) is (path == "/gates")
+
+
 async def test_a_revoked_candidate_says_first_who_revoked_it_and_why(story: WebStory) -> None:
     text = words(await page(story, f"/candidates/{story.origin}"))
     assert re.search(r"✕ revoked Revoked \S+.* ago by \w+: “[^”]+” #\d+ After", text)
@@ -310,7 +325,9 @@ async def test_an_empty_scenario_says_what_comes_next(tmp_path: Path) -> None:
             ("/candidates", "A trainer submits one"),
             ("/timeline?kind=promotion", "Nothing of this kind."),
         ):
-            assert say in words((await client.get(f"{BASE}{path}")).text)
+            text = words((await client.get(f"{BASE}{path}")).text)
+            assert say in text
+            assert "That is all." not in text
 
 
 async def test_what_is_not_there_yet_is_not_found(story: WebStory) -> None:
