@@ -361,7 +361,10 @@ def _print_erasures(erasures: ErasuresReport) -> None:
 
 
 def _until(report: VerifyReport) -> str:
+    anchor = report.anchor
     return (
+        f"It rests on the trust root version 1 with the SHA-256 {anchor.sha256}; version "
+        f"{anchor.version} is in force at the end, position {report.event_count - 1}.\n"
         f"The last event is of {report.last_recorded_at}; whether more came after it only a newer "
         "checkpoint can tell (--earlier)."
     )
