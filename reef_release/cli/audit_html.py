@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from reef_release.web.visible import pieces
+from reef_release.domain.visible import visible
 
 __all__ = ["STYLE", "code", "items", "table", "text"]
 
 STYLE = """
-:root { color-scheme: light dark; --line: #c8ccd2; --dim: #5a626d; --mark: #f3e2b8; }
+:root { color-scheme: light dark; --line: #c8ccd2; --dim: #5a626d; }
 :root { --good: #14692f; --bad: #a3161b; }
 @media (prefers-color-scheme: dark) {
-  :root { --line: #444b55; --dim: #a5adb8; --good: #6fd08c; --bad: #ff8f8f; --mark: #55441a; }
+  :root { --line: #444b55; --dim: #a5adb8; --good: #6fd08c; --bad: #ff8f8f; }
 }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }
 h1 { margin-bottom: 0; }
@@ -25,7 +25,6 @@ h1 { margin-bottom: 0; }
 .bad { color: var(--bad); }
 .dim { color: var(--dim); }
 .wide { overflow-x: auto; }
-.named { background: var(--mark); font-size: 0.85em; }
 bdi { white-space: pre-wrap; }
 .long { display: inline-block; min-width: 17ch; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; }
@@ -35,7 +34,6 @@ th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.6rem; text-alig
 th, td { vertical-align: top; }
 td:last-child:not(:nth-child(2)) { min-width: 18rem; }
 td ul { margin: 0; padding-left: 1rem; }
-td ul ul { list-style: circle; }
 """
 
 
@@ -49,7 +47,7 @@ def text(value: str) -> str:
         return ""
     long = any(len(word) > _LONG for word in value.split())
     kind = ' class="long"' if long else ""
-    return f"<bdi{kind}>{_named(value)}</bdi>"
+    return f"<bdi{kind}>{escape(visible(value))}</bdi>"
 
 
 def code(value: str) -> str:
@@ -72,11 +70,4 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     return (
         f'<div class="wide"><table><caption>{title}</caption>\n<thead><tr>{cells}</tr></thead>\n'
         f"<tbody>\n{chr(10).join(body)}\n</tbody></table></div>"
-    )
-
-
-def _named(value: str) -> str:
-    return "".join(
-        f'<span class="named">[{escape(piece.name)}]</span>' if piece.name else escape(piece.text)
-        for piece in pieces(value)
     )

@@ -180,9 +180,7 @@ def test_what_turns_or_hides_a_text_is_named_on_the_page(
     page = report_page(replay(exported(world), world.anchor), 1.0)
     assert not {"\u202e", "\x1b", "\u200b"} & set(page)
     texts = Reader(page).texts
-    assert "[U+202E right-to-left override]" in texts
-    assert "[U+001B]" in texts
-    assert "[U+200B zero width space]" in texts
+    assert "fine⟦U+202E⟧gnorw⟦U+001B⟧[2J⟦U+200B⟧!" in texts
 
 
 def test_the_commands_write_the_page(story: Story, tmp_path: Path) -> None:
