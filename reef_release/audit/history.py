@@ -34,7 +34,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """A candidate that admission refused, or a release that a node refused, with every reason.
 
-    What gates refused stands with the gates.
+    `submitted_by` is who submitted the candidate, "" for a node's refusal. What gates refused
+    stands with the gates.
     """
 
     position: int
@@ -43,6 +44,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     subject: str
     actor: str
+    submitted_by: str
     reasons: list[Reason]
 
 
@@ -68,6 +70,7 @@ class History:
     def __init__(self) -> None:
         self.actions: list[Action] = []
         self.refusals: list[Refusal] = []
+        self._submitters: dict[tuple[str, str], str] = {}
 
     def follow(self, event: Event) -> None:
         """Take in the next event."""
@@ -80,12 +83,20 @@ class History:
             "actor": envelope.actor,
         }
         match data:
+            case ev.CandidateSubmitted():
+                self._submitters[envelope.scenario, data.candidate_id] = envelope.actor
             case ev.CandidateRefused():
-                subject = f"candidate {data.candidate_id}"
-                self.refusals.append(Refusal(**place, subject=subject, reasons=data.reasons))
+                refusal = Refusal(
+                    **place,
+                    subject=f"candidate {data.candidate_id}",
+                    submitted_by=self._submitters.pop((envelope.scenario, data.candidate_id), ""),
+                    reasons=data.reasons,
+                )
+                self.refusals.append(refusal)
             case ev.NodeRefused():
                 subject = f"release {data.release_id or 'unknown'}, at node {data.node_id}"
-                self.refusals.append(Refusal(**place, subject=subject, reasons=data.reasons))
+                refusal = Refusal(**place, subject=subject, submitted_by="", reasons=data.reasons)
+                self.refusals.append(refusal)
             case _ if type(data) in _SUBJECTS:
                 subject, reason = _SUBJECTS[type(data)](data), getattr(data, "reason", "")
                 self.actions.append(Action(**place, subject=subject, reason=reason))

@@ -40,7 +40,7 @@ def history(report: ReplayReport) -> list[str]:
         ),
         table(
             "Refused by admission, or by a node",
-            ("position", "time", "scenario", "what", "by", "every reason"),
+            ("position", "time", "scenario", "what", "by", "submitted by", "every reason"),
             (
                 (
                     each.position,
@@ -48,6 +48,7 @@ def history(report: ReplayReport) -> list[str]:
                     text(each.scenario),
                     text(each.subject),
                     text(each.actor),
+                    text(each.submitted_by),
                     items(
                         f"{code(one.code)}: {_said(one.message, one.where)}" for one in each.reasons
                     ),

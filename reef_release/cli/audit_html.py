@@ -25,20 +25,29 @@ h1 { margin-bottom: 0; }
 .bad { color: var(--bad); }
 .dim { color: var(--dim); }
 .wide { overflow-x: auto; }
-bdi { overflow-wrap: anywhere; white-space: pre-wrap; }
+bdi { white-space: pre-wrap; }
+.long { display: inline-block; min-width: 17ch; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; font-weight: 600; padding: 1rem 0 0.5rem; }
 h2 { font-size: 1rem; margin: 1rem 0 0; }
 th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.6rem; text-align: left; }
 th, td { vertical-align: top; }
+td:last-child:not(:nth-child(2)) { min-width: 18rem; }
 td ul { margin: 0; padding-left: 1rem; }
-td ul ul { list-style: circle; }
 """
+
+
+_LONG = 28
+"""Words of more characters may be broken, as digests are; a time, as the log has it, has 27."""
 
 
 def text(value: str) -> str:
     """*value* as it is: nothing in it is markup, and nothing in it goes unseen."""
-    return f"<bdi>{escape(visible(value))}</bdi>" if value else ""
+    if not value:
+        return ""
+    long = any(len(word) > _LONG for word in value.split())
+    kind = ' class="long"' if long else ""
+    return f"<bdi{kind}>{escape(visible(value))}</bdi>"
 
 
 def code(value: str) -> str:

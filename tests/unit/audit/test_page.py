@@ -86,6 +86,7 @@ def test_the_page_tells_every_refusal_and_every_lever_with_its_reasons(
     assert report.good
     (refusal,) = report.refusals
     assert (refusal.subject, refusal.reasons) == (f"candidate {bad}", reasons)
+    assert (refusal.actor, refusal.submitted_by) == ("admission-1", "trainer")
     assert [(each.type, each.actor, each.reason) for each in report.actions[-4:]] == [
         ("scenario.held", "ada", "a complaint"),
         ("release.rolled_back", "bob", "worse in use"),
@@ -119,7 +120,7 @@ def test_the_page_has_the_rules_of_every_promotion_with_their_figures(story: Sto
         assert {rule.outcome for rule in gate.rules} == {"passed"}
         for rule in gate.rules:
             assert {rule.kind, rule.words} <= set(texts)
-            assert f"<bdi>{rule.found}</bdi>" in page
+            assert rule.found in texts
     told = [gates[each.gate_id] for each in promotions]
     assert [(gate.task_count, gate.trial_count) for gate in told] == [(2, 2), (2, 4)]
     assert texts.count("2 of 2 tasks passed") == len(told)
@@ -178,7 +179,8 @@ def test_what_turns_or_hides_a_text_is_named_on_the_page(
     world.append(world.rollback_data(first, reason="fine\u202egnorw\x1b[2J\u200b!"))
     page = report_page(replay(exported(world), world.anchor), 1.0)
     assert not {"\u202e", "\x1b", "\u200b"} & set(page)
-    assert "fine⟦U+202E⟧gnorw⟦U+001B⟧[2J⟦U+200B⟧!" in Reader(page).texts
+    texts = Reader(page).texts
+    assert "fine⟦U+202E⟧gnorw⟦U+001B⟧[2J⟦U+200B⟧!" in texts
 
 
 def test_the_commands_write_the_page(story: Story, tmp_path: Path) -> None:

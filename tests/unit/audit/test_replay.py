@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from reef_release.api.views import gate_view
 from reef_release.audit import ReplayReport, replay, verify
 from reef_release.domain import events as ev
 from reef_release.signing.keys import Role, create_key
@@ -17,6 +19,7 @@ from tests.unit.audit.conftest import Story
 from tests.unit.audit.tampering import Tampered
 from tests.world import CHANNEL, World
 
+GATE = "urn:reef-release:gate:v1"
 SEGMENT = "events/000000000000.jsonl"
 Found = list[tuple[str, int | None]]
 
@@ -46,6 +49,23 @@ def test_an_honest_log_replays_to_what_the_service_said(story: Story) -> None:
     assert (serving.scenario, serving.channel) == ("homework", CHANNEL)
     assert serving.release_id == story.world.serving == story.r1
     assert report.weights is None
+
+
+def test_tasks_and_trials_are_counted_as_the_service_and_the_decisions_count_them(
+    story: Story,
+) -> None:
+    gates = {gate.gate_id: gate for gate in replay(story.folder, story.anchor).gates}
+    signed = 0
+    for gate in story.world.scenario.gates.values():
+        told, view = gates[gate.opened.gate_id], gate_view(gate)
+        counted = (told.task_count, told.passed_count, told.error_count)
+        assert counted == (view.task_count, view.passed_count, view.error_count)
+        sides = 1 if gate.opened.base is None else 2
+        assert told.trial_count >= sides * told.task_count + told.error_count
+        payload = json.loads(base64.b64decode(gate.attestation["payload"]))
+        assert payload["predicate"][GATE]["trial_count"] == told.trial_count
+        signed += 1
+    assert signed == len(gates) == 4
 
 
 def test_a_replay_needs_neither_the_world_nor_its_keys(
