@@ -114,6 +114,13 @@ class ClaimRequest(_Request, frozen=True, kw_only=True):
     worker: str
 
 
+class GateClaimRequest(_Request, frozen=True, kw_only=True):
+    """A gate worker asks for a gate; `key_id` is that of the gate key it signs with."""
+
+    worker: str
+    key_id: str | None = None
+
+
 class TrialReply(_Request, frozen=True, kw_only=True):
     """A raw reply; see `domain.checks.TrialBody` for units."""
 
@@ -286,9 +293,10 @@ class CandidateView(_View, frozen=True, kw_only=True):
     """A candidate and what became of it.
 
     `status`: submitted, admitted, refused; then passed, failed, inconclusive, errored, stale
-    as its last gate ended; then promoted. `approvals_wanted` people must approve of its last
-    gate once that has passed; `approved_by` are those who have. `reasons` say why it was refused,
-    or why it waits for a gate that will not open.
+    as its last gate ended, or passing while other gate workers have to pass it as well; then
+    promoted. `approvals_wanted` people must approve of its last gate once that has passed;
+    `approved_by` are those who have. `reasons` say why it was refused, or why it waits: for a
+    gate that will not open, or for another gate worker.
     """
 
     candidate_id: str

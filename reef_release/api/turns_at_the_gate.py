@@ -13,6 +13,7 @@ from collections.abc import Set
 from itertools import takewhile
 
 from reef_release.api.openings import opening_of
+from reef_release.domain.quorum import lacking_workers
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons, revoked_at
 from reef_release.domain.rule import gate_opening_reasons
@@ -107,7 +108,8 @@ def _open_of(state: State, scenario: Scenario, other: Candidate) -> str | None:
     if gate is not None and gate.outcome == "passed":
         serving = scenario.serving(gate.opened.channel)
         moved = serving is not None and serving.position > gate.opened_position
-        if not moved and not revocation_reasons(state, scenario, other.candidate_id):
+        lacking = lacking_workers(state, scenario, gate)
+        if not (moved or lacking or revocation_reasons(state, scenario, other.candidate_id)):
             return "has passed and is not promoted yet (sign and approve it, or revoke it)"
     if gate is not None and gate.outcome in ("failed", "inconclusive"):
         return None

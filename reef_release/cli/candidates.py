@@ -23,6 +23,7 @@ from reef_release.cli.options import (
     connect,
 )
 from reef_release.cli.output import console, emit
+from reef_release.cli.quorum import too_few_keys
 from reef_release.cli.revocations import keyless_line
 from reef_release.client import ReefClient
 from reef_release.errors import ReefError, SettingsError
@@ -74,7 +75,10 @@ def create(
             client.put_blob(data)
         digest = client.put_blob(schema_bytes(model_schema(schema)))
         view = client.create_scenario(ScenarioRequest(name=name, schema=digest, policy=signed))
+        hint = "" if as_json else too_few_keys(client, name)
     emit(view, as_json=as_json, text=f"Scenario {name} stands at position {view.position}.")
+    if hint:
+        console.print(hint, markup=False, soft_wrap=True)
 
 
 @policy.command("sign")
@@ -150,7 +154,10 @@ def apply(
         if data is not None:
             client.put_blob(data)
         view = client.change_policy(name, signed, reason)
+        hint = "" if as_json else too_few_keys(client, name)
     emit(view, as_json=as_json, text=f"The policy is in force from position {view.position} on.")
+    if hint:
+        console.print(hint, markup=False, soft_wrap=True)
 
 
 @candidate.command("submit")
@@ -240,12 +247,12 @@ def in_vain(view: CandidateView) -> bool:
 
 
 def waits_line(view: CandidateView) -> str:
-    """Why an undecided candidate has no gate: in vain, or until it is its turn; else nothing."""
-    if view.status != "submitted" and not in_vain(view):
+    """Why an undecided candidate has no gate: in vain, until its turn, or for another worker."""
+    if view.status not in ("submitted", "passing") and not in_vain(view):
         return ""
     why = "; ".join(reason.message for reason in view.reasons)
-    if not why:
-        return ""
+    if not why or view.status == "passing":
+        return f"Candidate {view.candidate_id[:16]} is {why}" if why and not view.revoked else ""
     how = "waits for its turn" if view.status == "submitted" else "has no gate and waits for none"
     return f"Candidate {view.candidate_id[:16]} {how}: {why}"
 

@@ -180,11 +180,12 @@ class ReefClient:
 
     # Gates
 
-    def claim_gate(self, scenario: str, worker: str) -> wire.GateAssignment | None:
-        """A gate to work on; None when there is none now."""
-        answer = self._post(
-            scenario_path(scenario, "gates", "claim"), wire.ClaimRequest(worker=worker)
-        )
+    def claim_gate(
+        self, scenario: str, worker: str, key_id: str | None = None
+    ) -> wire.GateAssignment | None:
+        """A gate to work on with the gate key *key_id*; None when there is none now."""
+        request = wire.GateClaimRequest(worker=worker, key_id=key_id)
+        answer = self._post(scenario_path(scenario, "gates", "claim"), request)
         return None if answer.status == 204 else decoded(answer.body, wire.GateAssignment)
 
     def post_trial(self, scenario: str, gate_id: str, trial: wire.TrialRequest) -> wire.TrialView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reef_release.domain.quorum import passes_with, workers_behind
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
 
@@ -34,7 +35,11 @@ def revocation_reasons(
     signers = [("release", release.key_id)]
     gate = scenario.gates.get(release.gate_id)
     if gate is not None and gate.decision_key is not None:
-        signers += [("gate", gate.decision_key), ("policy", gate.policy_key)]
+        if workers_behind(state, scenario, gate, at) < gate.policy.gate_quorum:
+            passes = passes_with(scenario, gate)
+            keys = dict.fromkeys(each.decision_key or "" for each in passes)
+            signers += [("gate", key_id) for key_id in keys]
+        signers.append(("policy", gate.policy_key))
     for role, key_id in signers:
         reasons += key_reasons(state, role, key_id, at)
     return reasons

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from reef_release.domain.draws import draw_reasons
 from reef_release.domain.gate import Gate
+from reef_release.domain.quorum import lacking_workers, passes_with, workers_behind
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import key_reasons
 from reef_release.domain.state import Candidate, Pointer, Scenario, State
@@ -115,7 +116,7 @@ def reasons_against(
         message = f"the release was revoked at {release.revoked_position}"
         yield Reason(code="revoked", message=message)
     if release is not None:
-        for role, key_id in _signers(scenario, release.key_id, newest):
+        for role, key_id in _signers(state, scenario, release.key_id, newest, at):
             for reason in key_reasons(state, role, key_id):
                 revoked = state.keys[key_id].revoked_position
                 if reached(revoked, at) is not None:
@@ -123,6 +124,8 @@ def reasons_against(
     if release is not None and release.promoted_position is not None:
         return
     if newest is not None and newest.outcome == "passed":
+        if release is None:
+            yield from lacking_workers(state, scenario, newest, at)
         wanted = newest.policy.approvals
         if approvals < wanted:
             message = f"the policy asks for {wanted} approvals, and {approvals} people gave one"
@@ -133,11 +136,13 @@ def reasons_against(
 
 
 def _signers(
-    scenario: Scenario, release_key: str, newest: Gate | None
+    state: State, scenario: Scenario, release_key: str, newest: Gate | None, at: int
 ) -> Iterator[tuple[str, str]]:
     yield "release", release_key
     if newest is not None and newest.decision_key is not None:
-        yield "gate", newest.decision_key
+        if workers_behind(state, scenario, newest, at) < newest.policy.gate_quorum:
+            for gate in passes_with(scenario, newest):
+                yield "gate", gate.decision_key or ""
         yield "policy", newest.policy_key
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rule_words import rule_lines
+from reef_release.domain.quorum import passes_with, worker_count
 from reef_release.domain.revocation import revoked_at
 from reef_release.domain.state import Scenario, State
 from reef_release.web.betting_course import TestCourse, courses
@@ -145,7 +146,8 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
     tasks = count_of(count, "task")
     match gate.outcome:
         case "passed":
-            return f"After {tasks} everything that the policy asks for held."
+            held = f"After {tasks} everything that the policy asks for held."
+            return held + _workers(scenario, gate)
         case "failed" | "inconclusive":
             rules = list(rule_lines(gate.part.rule, gate.level, gate.slots()))
             ended = next(
@@ -176,6 +178,18 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
             )
         case _:
             return _waiting(gate, tasks) if key_counts else f"Stands still after {tasks}. {NO_KEY}"
+
+
+def _workers(scenario: Scenario, gate: Gate) -> str:
+    """How many gate workers had passed it by then, where the policy asks for more than one."""
+    wanted = gate.policy.gate_quorum
+    if wanted == 1:
+        return ""
+    found = worker_count(
+        (each.decision_key or "", each.decision_actor) for each in passes_with(scenario, gate)
+    )
+    awaits = "; another one is awaited" if found < wanted else ""
+    return f" With it {found} of {wanted} gate workers passed it{awaits}."
 
 
 def _waiting(gate: Gate, tasks: str) -> str:

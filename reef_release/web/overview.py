@@ -16,6 +16,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate
 from reef_release.domain.gating.rule_words import RuleLine, rule_lines
 from reef_release.domain.gating.rules import slot_count
+from reef_release.domain.quorum import lacking_workers
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Pointer, State, Violation
 from reef_release.projections.signal import Counts, SignalHealth
@@ -390,6 +391,7 @@ def _approvals(past: Past) -> list[Approval]:
         if (
             past.outcome(gate) == "passed"
             and len(given) < gate.policy.approvals
+            and not lacking_workers(past.history.state, past.scenario, gate, past.at)
             and past.promoted_position(candidate_id) is None
             and past.revoked_position(candidate_id) is None
             and (pointer is None or pointer.position < gate.opened_position)

@@ -6,6 +6,7 @@ computed here, and the decision is accepted only if it equals what the log says.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,17 +28,18 @@ from reef_release.domain import events as ev
 from reef_release.domain.decision import summaries_of, summary_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rules import measures
+from reef_release.domain.quorum import has_passed_it
 from reef_release.domain.revocation import revoked_at
 from reef_release.domain.rule import gate_opening_reasons, is_decided
-from reef_release.domain.state import Scenario
+from reef_release.domain.state import Candidate, Scenario
 from reef_release.domain.turns import gates_in_turn
 from reef_release.errors import Conflict, NotFound, PayloadTooLarge, Refused
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import (
-    ClaimRequest,
     DecisionRequest,
     DecisionView,
     GateAssignment,
+    GateClaimRequest,
     LeaseView,
     TrialRequest,
     TrialView,
@@ -71,20 +73,22 @@ class GateController(Controller):
         self,
         request: Request[Principal, Any, Any],
         scenario: FromPath[str],
-        data: JSONBody[ClaimRequest],
+        data: JSONBody[GateClaimRequest],
         service: NamedDependency[Service],
     ) -> Response[GateAssignment | None]:
         """An undecided gate nobody works on, or a new one for the candidate whose turn it is.
 
-        Turns go round the submitters; those of one submitter come in the order submitted.
+        Turns go round the submitters; those of one submitter come in the order submitted. Where
+        the policy asks for several workers, none is given a candidate that it passed already.
         204 when there is nothing to do. The assignment has questions, never answers.
         """
         found = service.scenario(scenario)
+        asks = _Asks(actor=request.user.name, key_id=data.key_id)
         for channel in found.channels():
             gate = found.open_gate(channel)
             if gate is None:
                 try:
-                    gate = await _open_next(service, request.user.name, found, channel)
+                    gate = await _open_next(service, asks, found, channel)
                 except Conflict:
                     gate = found.open_gate(channel)  # another worker was first
                 except Refused as refused:
@@ -93,7 +97,7 @@ class GateController(Controller):
                     _log.warning(
                         "gate not opened", channel=channel, codes=codes, why=refused.detail
                     )
-            if gate is None:
+            if gate is None or asks.passed(found, found.candidates[gate.opened.candidate_id]):
                 continue
             lease_id = await service.claims.take(request.user.name, found, gate, data.worker)
             if lease_id is not None:
@@ -233,15 +237,28 @@ def _expiry(service: Service) -> str:
     return (datetime.now(UTC) + timedelta(seconds=service.leases.duration_s)).isoformat()
 
 
-async def _open_next(service: Service, actor: str, scenario: Scenario, channel: str) -> Gate | None:
+@dataclass(frozen=True, kw_only=True)
+class _Asks:
+    """Who asks for a gate: whose token, and which key it says that it signs with."""
+
+    actor: str
+    key_id: str | None
+
+    def passed(self, scenario: Scenario, candidate: Candidate) -> bool:
+        return has_passed_it(scenario, candidate, actor=self.actor, key_id=self.key_id)
+
+
+async def _open_next(
+    service: Service, asks: _Asks, scenario: Scenario, channel: str
+) -> Gate | None:
     state = service.state
     for candidate in gates_in_turn(scenario, channel):
-        if is_decided(scenario, candidate):
+        if is_decided(state, scenario, candidate) or asks.passed(scenario, candidate):
             continue
         opening = opening_of(state, scenario, candidate)
         if opening is None or gate_opening_reasons(state, scenario, opening):
             continue
-        await service.commands.append(actor, scenario.name, opening)
+        await service.commands.append(asks.actor, scenario.name, opening)
         return scenario.gates[opening.gate_id]
     return None
 
