@@ -159,9 +159,8 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
         case "errored":
             most = gate.policy.max_errors
             if gate.errors > most:
-                return (
-                    f"{count_of(gate.errors, 'trial')} ended in an error; the policy allows {most}."
-                )
+                trials = count_of(gate.errors, "trial")
+                return f"{trials} could not be carried out; the policy allows {most}."
             return "The gate worker ended it: it does not answer for these trials."
         case "stale":
             moves = scenario.pointers.get(gate.opened.channel, [])
