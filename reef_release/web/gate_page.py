@@ -162,9 +162,8 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
         case "errored":
             most = gate.policy.max_errors
             if gate.errors > most:
-                return (
-                    f"{count_of(gate.errors, 'trial')} ended in an error; the policy allows {most}."
-                )
+                trials = count_of(gate.errors, "trial")
+                return f"{trials} could not be carried out; the policy allows {most}."
             revoked = revoked_at(scenario, gate.opened.candidate_id)
             if revoked is not None and revoked < (gate.decision_position or 0):
                 return f"The candidate was revoked at {revoked}, so the gate worker ended its gate."

@@ -190,7 +190,7 @@ def test_gates_go_round_the_submitters_also_without_a_budget(tmp_path: Path) -> 
         waiting = [
             each
             for each in gates_in_turn(world.scenario, CHANNEL)
-            if not is_decided(world.scenario, each)
+            if not is_decided(world.state, world.scenario, each)
         ]
         found.append(waiting[0].actor)
         decided(world, waiting[0].candidate_id, "---")

@@ -115,7 +115,7 @@ def test_a_failed_gate_names_the_rule_that_it_failed(story: WebStory) -> None:
 
 def test_errors_and_a_pointer_that_moved_are_told_apart(story: WebStory) -> None:
     assert (
-        "3 trials ended in an error; the policy allows 2"
+        "3 trials could not be carried out; the policy allows 2"
         in page(story, story.errored_gate).headline
     )
     stale = page(story, story.stale_gate)

@@ -77,7 +77,7 @@ def test_a_refusal_at_admission_has_every_reason(story: WebStory) -> None:
 def test_a_gate_that_let_nothing_through_says_why(story: WebStory) -> None:
     found = {each.type: each.reason for each in entries(story, "refusal")}
     assert found["gate.failed"].startswith("After 3 tasks the rule “consecutive passes” is broken")
-    assert found["gate.errored"] == "3 trials ended in an error; the policy allows 2."
+    assert found["gate.errored"] == "3 trials could not be carried out; the policy allows 2."
     assert found["gate.stale"].startswith("The pointer moved at ")
 
 
