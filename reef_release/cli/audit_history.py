@@ -16,7 +16,13 @@ __all__ = ["history"]
 def history(report: ReplayReport) -> list[str]:
     """The tables of *report*."""
     gates = {gate.gate_id: gate for gate in report.gates}
-    promotions = [each for each in report.pointer_events if each.type == "release.promoted"]
+    rests = [
+        (each, gate)
+        for each in report.pointer_events
+        for gate in report.gates
+        if each.type == "release.promoted" and _is_ground(gate, each)
+    ]
+    used = {gate.gate_id for _, gate in rests}
     return [
         table(
             "Served now",
@@ -30,13 +36,25 @@ def history(report: ReplayReport) -> list[str]:
         ),
         table(
             "What each promotion rests on",
-            ("promoted at", "gate", "policy", "tasks and trials", "rules and what they found"),
-            ((each.position, *_grounds(gates[each.gate_id])) for each in promotions),
+            ("promoted at", *_GROUNDS),
+            ((each.position, *_grounds(gate)) for each, gate in rests),
+        ),
+        table(
+            "Passed by their gates, and not promoted",
+            _GATE_COLUMNS,
+            map(
+                _gate,
+                (
+                    gate
+                    for gate in report.gates
+                    if gate.outcome == "passed" and gate.gate_id not in used
+                ),
+            ),
         ),
         table(
             "Refused by their gates, or not decided",
-            ("decided at", "outcome", "scenario", "candidate", *_GROUNDS),
-            map(_refused_by_gate, (gate for gate in report.gates if gate.outcome != "passed")),
+            _GATE_COLUMNS,
+            map(_gate, (gate for gate in report.gates if gate.outcome != "passed")),
         ),
         table(
             "Refused by admission, or by a node",
@@ -76,6 +94,18 @@ def history(report: ReplayReport) -> list[str]:
 
 
 _GROUNDS = ("gate", "policy", "tasks and trials", "rules and what they found")
+_GATE_COLUMNS = ("decided at", "outcome", "scenario", "candidate", *_GROUNDS)
+
+
+def _is_ground(gate: GateSummary, promotion: PointerEvent) -> bool:
+    """Whether *gate* passed what *promotion* promotes, before it did."""
+    end = gate.decision_position
+    return (
+        gate.outcome == "passed"
+        and (gate.scenario, gate.candidate_id) == (promotion.scenario, promotion.release_id)
+        and end is not None
+        and end < promotion.position
+    )
 
 
 def _served(serving: Serving, gate: GateSummary) -> Sequence[object]:
@@ -111,7 +141,7 @@ def _pointer(event: PointerEvent) -> Sequence[object]:
     )
 
 
-def _refused_by_gate(gate: GateSummary) -> Sequence[object]:
+def _gate(gate: GateSummary) -> Sequence[object]:
     return (
         "" if gate.decision_position is None else gate.decision_position,
         text(gate.outcome or "open"),

@@ -19,7 +19,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --line: #444b55; --dim: #a5adb8; --good: #6fd08c; --bad: #ff8f8f; }
 }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 95rem; padding: 0 1rem; }
 h1 { margin-bottom: 0; }
 .good { color: var(--good); }
 .bad { color: var(--bad); }
@@ -32,7 +32,7 @@ caption { text-align: left; font-weight: 600; padding: 1rem 0 0.5rem; }
 h2 { font-size: 1rem; margin: 1rem 0 0; }
 th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.6rem; text-align: left; }
 th, td { vertical-align: top; }
-td:last-child:not(:nth-child(2)) { min-width: 18rem; }
+td:last-child:not(:nth-child(2)) { min-width: 14rem; }
 td ul { margin: 0; padding-left: 1rem; }
 """
 
@@ -68,6 +68,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         return f'<h2>{title}</h2>\n<p class="dim">None.</p>'
     cells = "".join(f'<th scope="col">{column}</th>' for column in columns)
     return (
-        f'<div class="wide"><table><caption>{title}</caption>\n<thead><tr>{cells}</tr></thead>\n'
+        f'<div class="wide" tabindex="0"><table><caption>{title}</caption>\n'
+        f"<thead><tr>{cells}</tr></thead>\n"
         f"<tbody>\n{chr(10).join(body)}\n</tbody></table></div>"
     )

@@ -50,8 +50,9 @@ def test_the_page_of_a_replay_tells_what_is_served_and_why(story: Story) -> None
     assert "good" in texts
     for wanted in (story.r1, story.r2, "release.rolled_back", "worse at fractions", "failed"):
         assert wanted in texts
-    # Neither a violation nor another problem, no refusal by admission or a node, no erasure.
-    assert texts.count("None.") == 4
+    # No violation and no other problem, no pass without a promotion, no refusal by admission or a
+    # node, no erasure.
+    assert texts.count("None.") == 5
     assert f"0.50 s, {2 * len(story.world.bodies):,} events per second" in texts
     assert "prefers-color-scheme: dark" in page
 
@@ -125,6 +126,16 @@ def test_the_page_has_the_rules_of_every_promotion_with_their_figures(story: Sto
     assert [(gate.task_count, gate.trial_count) for gate in told] == [(2, 2), (2, 4)]
     assert texts.count("2 of 2 tasks passed") == len(told)
     assert "4 trials on all sides" in texts
+
+
+def test_a_pass_that_was_not_promoted_is_told(
+    world: World, exported: Callable[[World], Path]
+) -> None:
+    gate = world.gate(world.admitted())
+    page = report_page(replay(exported(world), world.anchor), 1.0)
+    told = page.split("Passed by their gates, and not promoted")[1].split("Refused by")[0]
+    assert gate in told
+    assert world.gate_of(gate).opened.candidate_id in told
 
 
 def test_an_approval_stands_with_its_promotion_and_among_the_levers(
