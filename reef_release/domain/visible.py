@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Any
 
 __all__ = ["escape_hidden", "is_hidden", "one_line", "visible", "visible_values"]
 
 _MAYBE_HIDDEN = re.compile(
-    "([^\t\n -~\u00a0-\u00ac\u00ae-\u034e\u03a3-\u052f\u05d0-\u05ea\u2010-\u2027"
-    "\u3041-\u3096\u30a0-\u30ff\u4e00-\u9fff])\\1*"
+    "([^\t\n -~\u00a0-\u00ac\u00ae-\u034e\u03a3-\u052f\u05d0-\u05ea"
+    "\u0620-\u064a\u0904-\u0939\u0e01-\u0e30\u2010-\u2027\u3041-\u3096\u30a0-\u30ff\u4e00-\u9fff\uac00-\ud7a3])\\1*"
 )
 """What is looked at more closely, with its repetitions; most texts have nothing of it."""
 
@@ -28,6 +29,7 @@ _SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE0E), range(0xE0100, 0xE01
 """Selectors of a letter's form, which can carry a message; not the two that make emoji."""
 
 
+@lru_cache(maxsize=4096)
 def is_hidden(character: str) -> bool:
     """Whether *character* prints nothing or turns its line; new lines and tabs do neither."""
     # By the Unicode database of this Python: what a later one assigns is named until then.

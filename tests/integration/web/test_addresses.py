@@ -41,14 +41,15 @@ def addresses(story: Story) -> Iterator[str]:
         "scenario": "homework",
         "candidate_id": next(iter(scenario.candidates)),
         "gate_id": next(iter(scenario.gates)),
-        "session_id": "none",
         **_PARTS,
     }
     for router in PAGES.handlers:
         for route in router.routes:  # type: ignore[union-attr]
             # A stream of events does not end; it has a test of its own.
             if "GET" in route.methods and not route.path.startswith(("/live", "/static")):
-                yield re.sub(r"\{(\w+):\w+\}", lambda found: names[found[1]], route.path)
+                yield re.sub(
+                    r"\{(\w+):\w+\}", lambda found: names.get(found[1], "none"), route.path
+                )
 
 
 def is_own_page(text: str) -> bool:

@@ -65,12 +65,23 @@ async def story(site: WorldSite) -> AsyncIterator[Story]:
         yield Story(site=site, http=http, service=service)
 
 
+def routes() -> list[str]:
+    """Where all pages are, as patterns."""
+    return [each.path for router in PAGES.handlers for each in router.routes]  # type: ignore[union-attr]
+
+
+def places() -> list[str]:
+    """The pages of a scenario that need no other name."""
+    found = (re.fullmatch(r"/s/\{scenario:str\}/(\w+)", path) for path in routes())
+    return [each[1] for each in found if each is not None]
+
+
 def addresses(world: HostileWorld) -> Iterator[str]:
     """Every page of the world, and wrong addresses of every kind."""
     odd, base = quote(HOSTILE, safe=""), "/s/homework"
     yield from ("/", "/log", f"/log?q={odd[:100]}", f"/log?q=%E2%80%AE%20{'x' * 9}", base)
     yield from (f"/sign-in?next=/{odd}", f"/nowhere/{odd}", f"/s/{odd}", f"{base}?at={odd}")
-    for name in ("timeline", "gates", "candidates", "learning", "signal", "sessions", "log"):
+    for name in places():
         yield f"{base}/{name}"
         yield f"{base}/{name}?at={world.head}"
         yield f"{base}/{name}?before={odd}&hours={odd}&kind={odd}&channel={odd}&q={odd}"
@@ -126,12 +137,11 @@ async def test_no_page_has_a_hidden_character(browser: Browser, world: HostileWo
 
 async def test_the_crawl_knows_every_route(world: HostileWorld) -> None:
     crawled = [path.partition("?")[0] for path in addresses(world)]
-    for router in PAGES.handlers:
-        for route in router.routes:  # type: ignore[union-attr]
-            pattern = re.sub(r"\{\w+:int\}", "[0-9]+", route.path)
-            pattern = re.sub(r"\{\w+:\w+\}", "[^/]+", pattern)
-            known = any(re.fullmatch(pattern, path) for path in crawled)
-            assert known or route.path in _NOT_CRAWLED, route.path
+    for route in routes():
+        pattern = re.sub(r"\{\w+:int\}", "[0-9]+", route)
+        pattern = re.sub(r"\{\w+:\w+\}", "[^/]+", pattern)
+        known = any(re.fullmatch(pattern, path) for path in crawled)
+        assert known or route in _NOT_CRAWLED, route
 
 
 async def test_without_the_one_place_every_kind_of_page_would_have_some(
