@@ -22,7 +22,7 @@ import httpx
 import msgspec
 
 from reef_release import wire
-from reef_release.api.app import create_app
+from reef_release.api.app import Pages, create_app
 from reef_release.api.service import Service, open_service
 from reef_release.artifacts.schema import model_schema, schema_bytes
 from reef_release.domain.canonical import canonical_json, sha256_hex
@@ -39,7 +39,7 @@ from reef_release.signing.policy import sign_policy
 from reef_release.signing.vsa import sign_decision
 from reef_release.signing.weights import sign_bundle
 from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load_secret
-from reef_release.web.pages import PAGES
+from reef_release.web.routes.accounts import ACCOUNT_HANDLERS
 from tests.databases import Database
 from tests.world import safetensors, suite_lines
 
@@ -60,6 +60,8 @@ SCENARIO = "homework"
 CHANNEL = "stable"
 _PATIENCE_S = 30.0
 _T = TypeVar("_T")
+_WITHOUT_HTML = Pages(handlers=ACCOUNT_HANDLERS, unrouted=lambda _request, _error: None)
+"""Of what stands beside the API, that which programs read."""
 
 
 def model_files(number: int) -> dict[str, bytes]:
@@ -453,7 +455,7 @@ async def until(look: Callable[[], Awaitable[_T]], wanted: Callable[[_T], object
 async def open_story(site: Site, **settings: Any) -> AsyncIterator[Story]:
     """A service of *site* in this event loop, and its story."""
     async with open_service(site.settings(**settings)) as service:
-        app = create_app(service, PAGES)
+        app = create_app(service, _WITHOUT_HTML)
         transport = httpx.ASGITransport(app)
         async with (
             app.lifespan(),
