@@ -11,8 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from reef_release.client.errors import token_hint, told
-from reef_release.errors import ReefError
+from reef_release.errors import ReefError, token_hint, told
 
 __all__ = ["complain", "console", "emit", "fail", "print_list", "print_table", "write_json"]
 
