@@ -19,9 +19,8 @@ from judge.replay import JudgedLine, read_turns, replay
 from judge.scripted.backend import ScriptedBackend
 from judge.worker import JudgeWorker, JudgeWorkerConfig
 from reef_release.client import ReefClient
-from reef_release.client.errors import told
 from reef_release.client.transport import Retry
-from reef_release.errors import ReefError, SettingsError
+from reef_release.errors import ReefError, SettingsError, told
 
 _SIGNS = {1: "+1", 0: " 0", -1: "-1"}
 _PATIENT = Retry(attempts=6, first_wait_s=1.0, longest_wait_s=30.0)

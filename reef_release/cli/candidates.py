@@ -178,7 +178,9 @@ def submit(
     wait: Annotated[
         bool,
         typer.Option(
-            "--wait", help="Wait for its gate and tell how it ended; exit status 1 unless promoted."
+            "--wait",
+            help="Wait for its gate and tell how it ended; exit status 1 unless promoted, and 2 "
+            "when admission refuses it.",
         ),
     ] = False,
     url: Url = DEFAULT_URL,

@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from reef_release.client.errors import token_hint, told
 from reef_release.domain.visible import escape_hidden, visible
-from reef_release.errors import ReefError
+from reef_release.errors import ReefError, token_hint, told
 
 __all__ = [
     "complain",

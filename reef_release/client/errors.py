@@ -17,7 +17,7 @@ from reef_release.domain.reasons import Reason
 from reef_release.domain.visible import visible, visible_values
 from reef_release.errors import ReefError
 
-__all__ = ["BadAnswer", "decoded", "error_from", "token_hint", "told"]
+__all__ = ["BadAnswer", "decoded", "error_from"]
 
 _T = TypeVar("_T")
 _MAX_TEXT = 2000
@@ -87,21 +87,6 @@ def error_from(status: int, body: bytes, retry_after_s: float | None = None) -> 
     if issubclass(kind, errors.Unavailable):
         extra["retry_after_s"] = retry_after_s
     return kind(detail, next_step=found.next_step, reasons=found.reasons, **extra)
-
-
-def token_hint(error: ReefError) -> str:
-    """Where programs of this project take the token from that was refused; "" for other errors."""
-    if not isinstance(error, errors.Unauthorized | errors.Forbidden):
-        return ""
-    return (
-        "The token is read from the file of --token-file, else from REEF_TOKEN; `reef-release "
-        "token create --role ROLE` makes one, and `up` keeps one of each role in HOME/tokens."
-    )
-
-
-def told(error: ReefError) -> str:
-    """The error as programs of this project tell it to people."""
-    return "\n".join(filter(None, (str(error), token_hint(error))))
 
 
 def _kind(name: str, status: int) -> type[ReefError]:

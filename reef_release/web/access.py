@@ -29,7 +29,9 @@ __all__ = [
     "signed_in",
 ]
 
-_PLACES_OF_APPROVERS = frozenset({"", "candidates", "do", "gates", "sign-out", "signal", "theme"})
+_PLACES_OF_APPROVERS = frozenset(
+    {"", "candidates", "do", "gates", "policies", "sign-out", "signal", "theme"}
+)
 
 FORM_LIMIT_BYTES = 65_536
 """A form is parsed before anybody is known: the longest reason fits, and nothing that blocks."""

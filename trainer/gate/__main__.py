@@ -11,8 +11,7 @@ from pathlib import Path
 import structlog
 
 from reef_release.client import ReefClient
-from reef_release.client.errors import told
-from reef_release.errors import ReefError
+from reef_release.errors import ReefError, told
 from reef_release.signing.keys import Role, load_key
 from trainer.engines.client import HttpEngine
 from trainer.gate.remote import http_loader

@@ -14,8 +14,7 @@ from pathlib import Path
 import structlog
 
 from reef_release.client import ReefClient
-from reef_release.client.errors import told
-from reef_release.errors import NotFound, ReefError, Unavailable
+from reef_release.errors import NotFound, ReefError, Unavailable, told
 from reef_release.node.config import NodeConfig
 from reef_release.node.vault import Vault
 from trainer.worker.development import read_development

@@ -63,7 +63,7 @@ TOLD_APART = [
     getattr(module, name)
     for module in (errors, blob_errors)
     for name in module.__all__
-    if name not in ("ReefError", "OffsetConflict", "openai_error")
+    if name not in ("ReefError", "OffsetConflict", "openai_error", "token_hint", "told")
 ]
 
 
