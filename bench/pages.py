@@ -164,6 +164,7 @@ def _paths(service: Service, wanted: str) -> dict[str, str]:
     }
     scenario = state.scenarios[name]
     if scenario.gates:
+        paths["one policy"] = f"{here}/policies/{scenario.policy.digest}"
         paths["one gate"] = f"{here}/gates/{next(reversed(scenario.gates))}"
         paths["one candidate"] = f"{here}/candidates/{next(reversed(scenario.candidates))}"
     if sessions:

@@ -20,6 +20,7 @@ from reef_release.api.problems import PROBLEM_PREFIX
 from reef_release.api.service import Service
 from reef_release.domain.canonical import MAX_INTEGER
 from reef_release.tokens import TokenRole
+from reef_release.web.pages import PAGES
 
 __all__ = ["api_page"]
 
@@ -91,7 +92,7 @@ class _Route:
 
 def api_page() -> str:
     """Routes by user, then each with parameters and bodies, then the bodies and the problems."""
-    app = create_app(cast("Service", SimpleNamespace()))
+    app = create_app(cast("Service", SimpleNamespace()), PAGES)
     document = app.openapi_schema.to_schema()
     routes = sorted(_routes(app, document), key=lambda each: (each.path, each.method))
     lines = ["# HTTP API", "", NOTICE, _INTRODUCTION]

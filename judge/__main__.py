@@ -20,7 +20,7 @@ from judge.scripted.backend import ScriptedBackend
 from judge.worker import JudgeWorker, JudgeWorkerConfig
 from reef_release.client import ReefClient
 from reef_release.client.transport import Retry
-from reef_release.errors import ReefError, SettingsError
+from reef_release.errors import ReefError, SettingsError, told
 
 _SIGNS = {1: "+1", 0: " 0", -1: "-1"}
 _PATIENT = Retry(attempts=6, first_wait_s=1.0, longest_wait_s=30.0)
@@ -56,7 +56,7 @@ def _failed(error: ReefError, *, as_json: bool) -> int:
         problem = {"error": error.problem, "detail": error.detail, "next_step": error.next_step}
         sys.stdout.write(msgspec.json.encode({**problem, "reasons": []}).decode() + "\n")
     else:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {told(error)}\n")
     return 2
 
 
@@ -100,7 +100,12 @@ def _work(given: argparse.Namespace, stack: contextlib.ExitStack) -> None:
         probe_accuracy=given.probe_accuracy,
     )
     backend = _endpoint(given, stack)
-    JudgeWorker(config, client, backend, known=shipped_probes()).run(once=given.once, stop=stop)
+    worker = JudgeWorker(config, client, backend, known=shipped_probes())
+    judged = worker.run(once=given.once, stop=stop)
+    if given.once:
+        turns = "turn" if judged == 1 else "turns"
+        done = f"Judged {judged} {turns}." if judged else "No turn waits to be judged."
+        sys.stdout.write(done + "\n")
 
 
 def _replay(given: argparse.Namespace, stack: contextlib.ExitStack) -> None:

@@ -23,6 +23,8 @@ from judge.voting import ask, identity_of
 from reef_release.client.errors import BadAnswer
 from reef_release.client.lease import Heartbeat, LeaseLost
 from reef_release.client.transport import Retry
+from reef_release.domain.judging import MAX_ERROR_CHARACTERS
+from reef_release.domain.visible import one_line
 from reef_release.errors import (
     Conflict,
     NotFound,
@@ -38,7 +40,6 @@ __all__ = ["JudgeWorker", "JudgeWorkerConfig", "TurnService"]
 _BEATS_PER_LEASE = 3
 _SHORTEST_BEAT_S, _LONGEST_BEAT_S = 1.0, 20.0
 _LONGEST_PAUSE_S = 30.0
-_ERROR_CHARACTERS = 500
 _log = structlog.get_logger(__name__)
 
 
@@ -190,7 +191,7 @@ class JudgeWorker:
 
     def _failed(self, turn: TurnAssignment, error: ReefError) -> JudgmentRequest:
         _log.warning("turn not judged", turn=turn.turn_id, why=error.detail)
-        return self._request(turn, error=error.detail[:_ERROR_CHARACTERS])
+        return self._request(turn, error=one_line(error.detail, MAX_ERROR_CHARACTERS))
 
     def _request(
         self, turn: TurnAssignment, *, votes: Sequence[Vote] = (), error: str | None = None

@@ -33,6 +33,8 @@ __all__ = [
     "UpstreamTimedOut",
     "UpstreamUnreachable",
     "openai_error",
+    "token_hint",
+    "told",
 ]
 
 
@@ -170,6 +172,21 @@ class SettingsError(ReefError):
     """A setting, a key file or a command's argument is wrong."""
 
     problem, title, status = "settings", "A setting is wrong", 500
+
+
+def token_hint(error: ReefError) -> str:
+    """Where programs of this project take the token from that was refused; "" for other errors."""
+    if not isinstance(error, Unauthorized | Forbidden):
+        return ""
+    return (
+        "The token is read from the file of --token-file, else from REEF_TOKEN; `reef-release "
+        "token create --role ROLE` makes one, and `up` keeps one of each role in HOME/tokens."
+    )
+
+
+def told(error: ReefError) -> str:
+    """The error as programs of this project tell it to people."""
+    return "\n".join(filter(None, (str(error), token_hint(error))))
 
 
 def openai_error(status: int, code: str, message: str) -> dict[str, Any]:

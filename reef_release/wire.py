@@ -114,6 +114,13 @@ class ClaimRequest(_Request, frozen=True, kw_only=True):
     worker: str
 
 
+class GateClaimRequest(_Request, frozen=True, kw_only=True):
+    """A gate worker asks for a gate; `key_id` is that of the gate key it signs with."""
+
+    worker: str
+    key_id: str | None = None
+
+
 class TrialReply(_Request, frozen=True, kw_only=True):
     """A raw reply; see `domain.checks.TrialBody` for units."""
 
@@ -179,16 +186,23 @@ class NodeReport(_Request, frozen=True, kw_only=True):
 
 
 class ChannelView(_View, frozen=True, kw_only=True):
-    """A channel's serving release and the pointer event that says so."""
+    """A channel's serving release and the pointer event that says so.
+
+    `barred` are the revocations that stand against it: of the release, or of a key behind it.
+    """
 
     release_id: str
     pointer_position: int
     since: str
     kind: str
+    barred: list[Reason] = []
 
 
 class GateView(_View, frozen=True, kw_only=True):
-    """A gate in short; outcome None while it runs."""
+    """A gate in short; outcome None while it runs.
+
+    A task counts once every side has replied to it, and as passed when the candidate's reply did.
+    """
 
     gate_id: str
     candidate_id: str
@@ -196,7 +210,7 @@ class GateView(_View, frozen=True, kw_only=True):
     channel: str
     phase: str
     outcome: str | None
-    trial_count: int
+    task_count: int
     passed_count: int
     error_count: int
     opened_position: int
@@ -279,9 +293,10 @@ class CandidateView(_View, frozen=True, kw_only=True):
     """A candidate and what became of it.
 
     `status`: submitted, admitted, refused; then passed, failed, inconclusive, errored, stale
-    as its last gate ended; then promoted. `approvals_wanted` people must approve of its last
-    gate once that has passed; `approved_by` are those who have. `reasons` say why it was refused,
-    or why it waits for a gate that will not open.
+    as its last gate ended, or passing while other gate workers have to pass it as well; then
+    promoted. `approvals_wanted` people must approve of its last gate once that has passed;
+    `approved_by` are those who have. `reasons` say why it was refused, or why it waits: for a
+    gate that will not open, or for another gate worker.
     """
 
     candidate_id: str
@@ -355,7 +370,9 @@ class GateAssignment(_View, frozen=True, kw_only=True):
     """A claimed gate: everything the worker needs to run and to sign it.
 
     The lease lasts `lease_s` seconds from the claim and from each renewal. `share` is what the
-    gate spends of the error budget, which the worker computes from the log again.
+    gate spends of the error budget, which the worker computes from the log again. With
+    `revoked_position` the candidate was revoked there, itself or its foundation: no trial is taken
+    any more, and the worker ends the gate as errored.
     """
 
     scenario: str
@@ -369,6 +386,7 @@ class GateAssignment(_View, frozen=True, kw_only=True):
     trials: list[TrialSummary]
     due: Due | None
     share: BudgetShare | None = None
+    revoked_position: int | None = None
 
 
 class TrialView(_View, frozen=True, kw_only=True):

@@ -22,7 +22,9 @@ from reef_release.domain.canonical import sha256_hex
 from reef_release.domain.checks import TrialBody
 from reef_release.domain.decision import summaries_of
 from reef_release.domain.gate import Gate
+from reef_release.domain.quorum import has_passed_it
 from reef_release.domain.reasons import Reason
+from reef_release.domain.revocation import revoked_at
 from reef_release.domain.suite import sampling_seed
 from reef_release.errors import NotFound, Refused, SignatureRejected
 from tests.fakes import FakeService, problem
@@ -101,8 +103,8 @@ class FakeGateService(FakeService):
         return _json(views.scenario_view(self.world.state, self.world.scenario))
 
     def _claim(self, request: httpx.Request) -> httpx.Response:
-        asked = msgspec.json.decode(request.content, type=wire.ClaimRequest)
-        gate = self.world.scenario.open_gate(CHANNEL) or self._opened()
+        asked = msgspec.json.decode(request.content, type=wire.GateClaimRequest)
+        gate = self.world.scenario.open_gate(CHANNEL) or self._opened(asked.key_id)
         if gate is None:
             return httpx.Response(204)
         subject = f"{self.world.scenario_name}/{gate.opened.gate_id}"
@@ -124,12 +126,16 @@ class FakeGateService(FakeService):
                 trials=summaries_of(gate),
                 due=views.due_view(gate),
                 share=gate.share,
+                revoked_position=revoked_at(scenario, opened.candidate_id),
             )
         )
 
-    def _opened(self) -> Gate | None:
-        for candidate in self.world.scenario.candidates:
-            if self.world.scenario.candidates[candidate].admitted_position is None:
+    def _opened(self, key_id: str | None) -> Gate | None:
+        scenario = self.world.scenario
+        for candidate, found in scenario.candidates.items():
+            if found.admitted_position is None or has_passed_it(
+                scenario, found, actor="gate-worker", key_id=key_id
+            ):
                 continue
             opening = self.world.opening(candidate)
             if not self.world.reasons(opening):
@@ -140,6 +146,8 @@ class FakeGateService(FakeService):
     def _trial(self, request: httpx.Request, gate_id: str) -> httpx.Response:
         asked = msgspec.json.decode(request.content, type=wire.TrialRequest)
         gate = self.world.gate_of(gate_id)
+        if revoked_at(self.world.scenario, gate.opened.candidate_id) is not None:
+            return problem(409, "conflict", "the candidate was revoked")
         if gate.due() != (asked.slot, asked.side, asked.attempt):
             return problem(409, "conflict", "another trial is due")
         body = error = verdict = None

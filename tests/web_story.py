@@ -18,7 +18,7 @@ from reef_release.projections.replay import ReplayChecks
 from reef_release.web.facts import Row, row_of, violation_at
 from tests.world import SCENARIO, World, byte_logprobs, text_tokens
 
-__all__ = ["PAIRED", "WebStory", "rows_of", "tell", "tensors", "trial_positions"]
+__all__ = ["PAIRED", "WebStory", "reply_oddly", "rows_of", "tell", "tensors", "trial_positions"]
 
 PAIRED: dict[str, Any] = {
     "verifiers": ["answer@1", "style@1"],
@@ -144,7 +144,7 @@ def tell(directory: Path) -> WebStory:
     world.revoke_release(origin)
     open_gate = world.open_gate(world.admitted())
     for mark in ("+", "-", "-", "e", "t", "+", "+"):
-        _reply(world, open_gate, mark)
+        reply_oddly(world, open_gate, mark)
     return WebStory(
         world=world,
         origin=origin,
@@ -166,13 +166,13 @@ def _paired_trials(world: World, gate_id: str) -> None:
     while (due := gate.due()) is not None:
         slot, side, attempt = due
         if slot == 3 and side == "candidate" and attempt == 0:
-            _reply(world, gate_id, "t")
+            reply_oddly(world, gate_id, "t")
             continue
         right = (slot != 2) if side == "candidate" else slot in (1, 2)
-        _reply(world, gate_id, "+" if right else "-")
+        reply_oddly(world, gate_id, "+" if right else "-")
 
 
-def _reply(world: World, gate_id: str, mark: str) -> None:
+def reply_oddly(world: World, gate_id: str, mark: str) -> None:
     """The trial that is due, with a reply that nobody should show as it is."""
     gate = world.gate_of(gate_id)
     due = gate.due()

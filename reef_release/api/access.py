@@ -36,14 +36,18 @@ class RoleGuard:
 
     # async, since Litestar would run it in a thread otherwise, which doubles the cost of a poll
     async def __call__(
-        self, connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
+        self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler
     ) -> None:
         service: Service = connection.app.state.service
-        principal = authenticate(service.tokens, connection.headers.get("authorization"))
+        try:
+            principal = authenticate(service.tokens, connection.headers.get("authorization"))
+        except Unauthorized as error:
+            raise Unauthorized(
+                error.detail, next_step=f"{error.next_step} {_wanted(handler)}"
+            ) from error
         if principal.role not in self.roles:
             raise Forbidden(
-                f"A token of role {principal.role} may not do this.",
-                next_step=f"Use a token of role {' or '.join(sorted(self.roles))}.",
+                f"A token of role {principal.role} may not do this.", next_step=_wanted(handler)
             )
         wanted = connection.path_params.get("scenario")
         if wanted is not None:
@@ -80,6 +84,14 @@ def roles_of(handler: BaseRouteHandler) -> tuple[TokenRole, ...] | None:
     if not guards:
         return None
     return tuple(role for role in TokenRole if all(role in guard.roles for guard in guards))
+
+
+def _wanted(handler: BaseRouteHandler) -> str:
+    """Which token to use for *handler*, where one guard of several has refused."""
+    roles = roles_of(handler) or ()
+    if set(roles) == set(TokenRole):
+        return "A token of any role does."
+    return f"Use a token of role {' or '.join(sorted(roles))}."
 
 
 def require_scenario(principal: Principal, scenario: str) -> None:

@@ -5,10 +5,20 @@ expected, and the answer waits until the write is folded here. An event whose ru
 streams also carries the position that the fold had reached, and is asked about again if something
 decisive came after. So a request never reports a success that the fold would not have accepted,
 no honest race leaves a violation in the log, and two processes that race lose no write.
+
+Of the events that rest on other streams, this process asks about one of a scenario at a time and
+appends it before it asks about the next: else all but one of those that come at once would be
+asked about again, and the last one as often as there are others. Only another process can still
+come in between; whoever meets one tries again until its patience ends.
 """
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+from contextlib import nullcontext
+
+from reef_release.api.turns import PATIENCE_S, Turns, too_busy
 from reef_release.domain.decisive import RESTING
 from reef_release.domain.events import EventData, encode_data
 from reef_release.domain.reasons import Reason
@@ -23,8 +33,8 @@ __all__ = ["MAX_EVENT_BYTES", "Commands"]
 MAX_EVENT_BYTES = 60_000
 """An entry of a tlog-tiles bundle has a 16-bit length; this leaves room for the envelope."""
 
-_RACES = 16
 _RACE_WAIT_S = 2.0
+_JITTER_MS = 10
 
 _CONFLICTS = frozenset(
     {
@@ -96,6 +106,7 @@ class Commands:
     def __init__(self, log: EventLog, live: LiveState) -> None:
         self._log = log
         self._live = live
+        self._turns: Turns[str] = Turns()
 
     async def append(
         self,
@@ -110,8 +121,8 @@ class Commands:
         With *event_id* given the append may be repeated.
 
         Raises `Refused`, `Conflict` or `NotFound` with the rule's reasons, `BadRequest` for
-        data that cannot be stored, `QueueFull`, and `Unavailable` while the log is away or
-        cannot be folded.
+        data that cannot be stored, `QueueFull` when others were at it for all of its patience
+        (nothing was written), and `Unavailable` while the log is away or cannot be folded.
         """
         encoded = encode_data(data)
         if len(encoded) > MAX_EVENT_BYTES:
@@ -121,44 +132,50 @@ class Commands:
             )
         event_id = event_id or uuid7()
         stream = stream_of(data)
-        for _ in range(_RACES):
-            self._live.check()
-            state = self._live.state
-            position = state.position
-            reasons = self._live.fold.reasons(scenario, stream, data)
-            if reasons:
-                raise _refusal(data, reasons)
-            new = NewEvent(
-                event_id=event_id,
-                scenario=scenario,
-                stream=stream,
-                type=data.TYPE,
-                schema_version=data.SCHEMA_VERSION,
-                actor=actor,
-                causation_id=causation_id,
-                correlation_id=None,
-                data=encoded,
-                expected_version=state.versions.get((scenario, stream), 0),
-                validated_position=position if data.TYPE in RESTING else None,
-            )
-            try:
-                appended = await self._log.append(new)
-            except VersionConflict as conflict:
-                # Another writer was first: fold what it wrote, then ask the rule again.
-                decisive = conflict.extra.get("position", 0)
-                await self._live.wait_beyond(max(position, decisive - 1), _RACE_WAIT_S)
-                continue
-            except RuleRefused as refused:
-                raise _refusal(data, list(refused.reasons)) from refused
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        rests = data.TYPE in RESTING
+        async with self._turns.take(scenario, deadline) if rests else nullcontext():
+            while True:
+                self._live.check()
+                state = self._live.state
+                position = state.position
+                reasons = self._live.fold.reasons(scenario, stream, data)
+                if reasons:
+                    raise _refusal(data, reasons)
+                new = NewEvent(
+                    event_id=event_id,
+                    scenario=scenario,
+                    stream=stream,
+                    type=data.TYPE,
+                    schema_version=data.SCHEMA_VERSION,
+                    actor=actor,
+                    causation_id=causation_id,
+                    correlation_id=None,
+                    data=encoded,
+                    expected_version=state.versions.get((scenario, stream), 0),
+                    validated_position=position if rests else None,
+                )
+                try:
+                    appended = await self._log.append(new)
+                    break
+                except VersionConflict as conflict:
+                    if asyncio.get_running_loop().time() >= deadline:
+                        raise too_busy() from conflict
+                    await self._fold_what_came_first(position, conflict)
+                except RuleRefused as refused:
+                    raise _refusal(data, list(refused.reasons)) from refused
             await self._live.wait_for(appended.position)
-            for violation in reversed(self._live.state.violations):
-                if violation.position == appended.position:
-                    raise _refusal(data, list(violation.reasons))
-            return appended, event_id
-        raise Conflict(
-            f"Other writers kept changing {stream}; nothing was appended.",
-            next_step="Read the current state and repeat the request.",
-        )
+        for violation in reversed(self._live.state.violations):
+            if violation.position == appended.position:
+                raise _refusal(data, list(violation.reasons))
+        return appended, event_id
+
+    async def _fold_what_came_first(self, position: int, conflict: VersionConflict) -> None:
+        """Wait until the rule can be asked again; *position* is where it was asked."""
+        decisive = conflict.extra.get("position", 0)
+        await self._live.wait_beyond(max(position, decisive - 1), _RACE_WAIT_S)
+        # Processes that fold the same news at the same moment must not meet again in step.
+        await asyncio.sleep(secrets.randbelow(_JITTER_MS + 1) / 1000)
 
 
 def _refusal(data: EventData, reasons: list[Reason]) -> ReefError:

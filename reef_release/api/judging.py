@@ -20,11 +20,12 @@ from reef_release.api.proxy.nesting import is_too_deep
 from reef_release.api.service import Service
 from reef_release.artifacts.errors import BlobMissing
 from reef_release.domain import events as ev
-from reef_release.domain.judging import judge_votes
+from reef_release.domain.judging import MAX_ERROR_CHARACTERS, judge_votes
 from reef_release.domain.roles import role_of
 from reef_release.domain.state import Scenario
 from reef_release.domain.traffic.records import Turn
 from reef_release.domain.traffic.rules import judge_id
+from reef_release.domain.visible import is_hidden, one_line
 from reef_release.errors import BadRequest, Conflict, NotFound, QueueFull, Refused
 from reef_release.log import IdConflict
 from reef_release.wire import (
@@ -42,7 +43,6 @@ __all__ = ["VotesBody", "claim_turn", "note_probe", "post_judgment"]
 
 _MAX_EARLIER = 30
 _MAX_VOTES = 99
-_ERROR_CHARACTERS = 2_000
 _VOTES_LIMIT_BYTES = 16 * 1024 * 1024
 _DELAY_GROWS = 4
 _MOST_UNREADABLE = 16
@@ -101,7 +101,7 @@ async def _give_up(service: Service, scenario: Scenario, turn: Turn, why: str) -
     failed = ev.TurnJudgingFailed(
         turn_id=turn.turn_id,
         attempt=turn.failures + 1,
-        error=f"The turn cannot be handed out: {why}"[:_ERROR_CHARACTERS],
+        error=one_line(f"The turn cannot be handed out: {why}", MAX_ERROR_CHARACTERS),
         judge=_NOBODY,
     )
     try:
@@ -127,6 +127,12 @@ async def post_judgment(
             f"A judgment has between 1 and {_MAX_VOTES} votes, or an error.",
             next_step="Send one of the two.",
         )
+    if any(is_hidden(each) or each in "\n\t" for each in request.error or ""):
+        raise BadRequest(
+            "The error of a judgment is one line of visible characters.",
+            next_step="Send a code or a short sentence without control characters; the rest is for "
+            "the judge's own log.",
+        )
     judge = _record(request.judge, actor)
     if turn.judged is not None:
         return await _judged_before(service, turn, request, judge)
@@ -148,7 +154,7 @@ async def post_judgment(
         failed = ev.TurnJudgingFailed(
             turn_id=turn_id,
             attempt=turn.failures + 1,
-            error=request.error[:_ERROR_CHARACTERS],
+            error=one_line(request.error, MAX_ERROR_CHARACTERS),
             judge=judge,
         )
         appended, event_id = await service.commands.append(

@@ -6,7 +6,6 @@ Everything that a controller needs hangs here; nothing is global.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from reef_release.api.processes import Processes
 from reef_release.api.proxy.spool import Spool
 from reef_release.api.proxy.upstream import Upstream
 from reef_release.api.readers import BlobReaders
+from reef_release.api.turns import Turns
 from reef_release.api.witnesses import Witnesses
 from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.domain.state import Scenario, State
@@ -70,9 +70,7 @@ class Service:
     upstream: Upstream
     stopping: asyncio.Event
     bodies: BodyRoom = field(default_factory=BodyRoom)
-    submitting: defaultdict[tuple[str, str], asyncio.Lock] = field(
-        default_factory=lambda: defaultdict(asyncio.Lock)
-    )
+    submitting: Turns[tuple[str, str]] = field(default_factory=Turns)
     """By scenario and token: one submission after the other, so that they are counted."""
 
     @property

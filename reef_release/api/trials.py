@@ -14,6 +14,8 @@ from reef_release.api.service import Service
 from reef_release.domain import events as ev
 from reef_release.domain.checks import TrialBody
 from reef_release.domain.gate import Gate
+from reef_release.domain.reasons import Reason
+from reef_release.domain.revocation import revoked_at
 from reef_release.domain.state import Scenario
 from reef_release.domain.suite import sampling_seed
 from reef_release.errors import BadRequest, Conflict
@@ -31,9 +33,17 @@ async def record_trial(
 ) -> tuple[Appended, ev.GateTrial]:
     """Store and append one trial of *gate*.
 
-    Raises `Conflict` when it is not the one due, `BadRequest` for a malformed reply, and
-    `Refused` for a task that was not drawn.
+    Raises `Conflict` when it is not the one due or the candidate was revoked, `BadRequest` for a
+    malformed reply, and `Refused` for a task that was not drawn.
     """
+    position = revoked_at(scenario, gate.opened.candidate_id)
+    if position is not None and gate.outcome is None:
+        raise Conflict(
+            f"The candidate of gate {gate.opened.gate_id} was revoked at {position}; no trial is "
+            "taken any more.",
+            next_step="Claim again, and end the gate as errored: the channel waits for that.",
+            reasons=[Reason(code="revoked", message=f"the candidate was revoked at {position}")],
+        )
     due = gate.due()
     if due != (request.slot, request.side, request.attempt):
         raise Conflict(

@@ -11,6 +11,7 @@ from reef_release.domain.draws import draw_reasons
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate, improves_in
 from reef_release.domain.gating.machine import betting_test
+from reef_release.domain.quorum import lacking_workers
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.state import Candidate, Release, Scenario, State
@@ -50,7 +51,7 @@ def gate_view(gate: Gate) -> GateView:
         channel=gate.opened.channel,
         phase=gate.opened.phase,
         outcome=gate.outcome,
-        trial_count=len(passes),
+        task_count=len(passes),
         passed_count=sum(passes),
         error_count=gate.errors,
         opened_position=gate.opened_position,
@@ -91,6 +92,7 @@ def scenario_view(state: State, scenario: Scenario) -> ScenarioView:
             pointer_position=pointer.position,
             since=pointer.recorded_at,
             kind=pointer.kind,
+            barred=revocation_reasons(state, scenario, pointer.release_id),
         )
     return ScenarioView(
         name=scenario.name,
@@ -125,6 +127,9 @@ def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> Ca
     release = scenario.releases.get(candidate.candidate_id)
     if release is not None and release.promoted_position is not None:
         status = "promoted"
+    signed = release is not None and release.gate_id == candidate.gates[-1]
+    if status == "passed" and not signed and lacking_workers(state, scenario, gates[-1]):
+        status = "passing"
     return CandidateView(
         candidate_id=candidate.candidate_id,
         channel=candidate.submitted.channel,
@@ -146,6 +151,8 @@ def _waits(state: State, scenario: Scenario, candidate: Candidate, status: str) 
     """What a submitted candidate waits for; why no gate will open over an admitted one."""
     if status == "submitted":
         return waiting_reasons(state, scenario, candidate)
+    if status == "passing":
+        return lacking_workers(state, scenario, scenario.gates[candidate.gates[-1]])
     serving = scenario.serving(candidate.submitted.channel)
     if status not in ("admitted", "errored", "stale") or serving is None:
         return []

@@ -1,5 +1,9 @@
 """Whether the files of a candidate may go to a gate: every reason against it, at once.
 
+Every reason but those that could only be found at a cost that no honest candidate has: beyond a
+bound (`check_bounds`) no values are read, and headers of a few weights files alone; behind the
+largest number of tensors, no further weights. All else is found all the same.
+
 Nothing is written, the files are streamed, and memory is bounded by the caps of the readers
 and not by the size of the weights. An admission blocks for as long as it takes to read and
 hash all files once (about a second per gigabyte): run it in a thread.
@@ -12,6 +16,7 @@ from collections.abc import Sequence, Set
 import msgspec
 
 from reef_release.artifacts.blobs import BlobReader
+from reef_release.artifacts.bounds import check_bounds
 from reef_release.artifacts.comparison import compare_files, compare_tensors
 from reef_release.artifacts.file_rules import ADAPTER_CONFIG, ADAPTER_WEIGHTS, Kind
 from reef_release.artifacts.findings import Findings
@@ -24,6 +29,9 @@ from reef_release.domain.events import FileEntry
 from reef_release.domain.reasons import Reason
 
 __all__ = ["Admission", "admit"]
+
+
+_HEADERS_BEYOND = 8
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +68,15 @@ def admit(
     """
     findings = Findings()
     _check_foundation(kind, foundation, expected_foundation, findings)
-    inspection = inspect(files, StoredFiles(store), findings, kind=kind, scan=True)
+    within = check_bounds(files, schema, kind, findings)
+    inspection = inspect(
+        files,
+        StoredFiles(store),
+        findings,
+        kind=kind,
+        scan=within,
+        most_weights=None if within else _HEADERS_BEYOND,
+    )
     tensors = inspection.tensors(findings)
     if kind == "full":
         check_shards(inspection, findings)

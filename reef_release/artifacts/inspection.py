@@ -15,7 +15,7 @@ import msgspec
 from reef_release.artifacts.documents import read_document
 from reef_release.artifacts.file_rules import INDEX, FileRule, Kind, check_names, rule_for
 from reef_release.artifacts.findings import Findings, show
-from reef_release.artifacts.safetensors_header import Header, Tensor
+from reef_release.artifacts.safetensors_header import MAX_TENSORS, Header, Tensor
 from reef_release.artifacts.sources import FileSource
 from reef_release.artifacts.weights_files import WeightsFile, read_weights
 from reef_release.domain.events import FileEntry
@@ -61,12 +61,16 @@ def inspect(
     *,
     kind: Kind,
     scan: bool,
+    most_weights: int | None = None,
 ) -> Inspection:
     """Read all files whose names are in order; with *scan*, every value of every tensor.
 
-    Codes of its own: `missing-blob`, `size-mismatch`, `unreadable`.
+    Of the weights at most *most_weights* files are read, and none behind the one with which there
+    are too many tensors. Codes of its own: `missing-blob`, `size-mismatch`, `too-many-tensors`,
+    `unreadable`.
     """
     result = Inspection()
+    left = MAX_TENSORS
     for file in check_names(files, kind, findings):
         rule = rule_for(file.path)
         if rule is None:
@@ -74,12 +78,23 @@ def inspect(
         result.has_index |= file.path == INDEX
         if rule.allowance is not None:
             result.digests[file.path] = file.sha256
+        is_weights = rule.form == "weights"
+        if is_weights:
+            # Stands for the file until it has been read, so that a failure counts as incomplete.
+            result.weights.append(WeightsFile(file.path, Header()))
+            if left < 0 or (most_weights is not None and len(result.weights) > most_weights):
+                continue
         try:
             _read(file, rule, source, findings, result, scan=scan)
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             # A defect of ours, met by a file made to meet it: the file is refused, and the
             # service lives on.
             findings.add("unreadable", f"cannot be read: {show(error)}", file.path)
+        if is_weights:
+            left -= len(result.weights[-1].header.tensors)
+            if left < 0:
+                message = f"a model has at most {MAX_TENSORS} tensors; no further weights are read"
+                findings.add("too-many-tensors", message, file.path)
     return result
 
 
@@ -92,10 +107,6 @@ def _read(
     *,
     scan: bool,
 ) -> None:
-    is_weights = rule.form == "weights"
-    if is_weights:
-        # Stands for the file until it has been read, so that a failure counts as incomplete.
-        result.weights.append(WeightsFile(file.path, Header()))
     size_bytes = source.size(file)
     if size_bytes is None:
         message = "its content was not uploaded; upload it and submit again"
@@ -105,7 +116,7 @@ def _read(
         findings.add("size-mismatch", f"{message}: list the real length", file.path)
     else:
         with closing(source.chunks(file)) as chunks:
-            if is_weights:
+            if rule.form == "weights":
                 read = read_weights(file.path, size_bytes, chunks, findings, scan=scan)
                 result.weights[-1] = read
                 return

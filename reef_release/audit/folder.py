@@ -57,7 +57,7 @@ class ExportFolder:
         try:
             return layout.parse_manifest(self._read(layout.MANIFEST))
         except (BadRequest, OSError) as error:
-            problems.add(layout.MANIFEST, "manifest", str(error))
+            problems.add(layout.MANIFEST, "manifest", _why(error))
             return None
 
     def checkpoint(self, problems: Problems) -> str | None:
@@ -65,7 +65,7 @@ class ExportFolder:
         try:
             return self._read(layout.CHECKPOINT).decode("utf-8")
         except (OSError, UnicodeDecodeError, BadRequest) as error:
-            problems.add(layout.CHECKPOINT, "no-checkpoint", str(error))
+            problems.add(layout.CHECKPOINT, "no-checkpoint", _why(error))
             return None
 
     def root(self, version: int) -> str | None:
@@ -105,7 +105,7 @@ class ExportFolder:
                         yield Line(where, index, body, fault)
                         index += 1
             except OSError as error:
-                problems.add(where, "unreadable", str(error))
+                problems.add(where, "unreadable", _why(error))
 
     def check_files(self, manifest: Manifest | None, problems: Problems) -> tuple[int, int]:
         """Hash all blobs and compare the folder with its manifest; blobs' number and bytes."""
@@ -150,7 +150,7 @@ class ExportFolder:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
                 size_bytes = file.tell()
         except OSError as error:
-            problems.add(where, "unreadable", str(error))
+            problems.add(where, "unreadable", _why(error))
             return 0
         if digest != name:
             problems.add(where, "blob-altered", f"Its SHA-256 is {digest}.")
@@ -189,6 +189,16 @@ class ExportFolder:
         if len(data) > _MAX_TEXT_BYTES:
             raise BadRequest(f"{where} is longer than {_MAX_TEXT_BYTES} bytes.")
         return data
+
+
+def _why(error: Exception) -> str:
+    """Why a file cannot be read; its name stands before that."""
+    if isinstance(error, FileNotFoundError):
+        return "It is not there."
+    if isinstance(error, UnicodeDecodeError):
+        return "It is no text."
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return str(error) if strerror is None else f"{strerror}."
 
 
 def _lines(file: BufferedReader) -> Iterator[tuple[bytes, str]]:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from reef_release.domain import events as ev
 from reef_release.domain.canonical import parse_json
 from reef_release.domain.events import EventData, FileEntry
-from reef_release.errors import BadRequest
+from reef_release.domain.weights import candidate_id, digests_by_path
+from reef_release.errors import BadRequest, ReefError
 
 __all__ = ["Reference", "References"]
 
@@ -31,6 +32,8 @@ class References:
 
     Model files are needed for candidates that got a gate: those that were refused at admission
     were never run. What is named must have the form of a digest, since it becomes a file name.
+    Events without effect are not known here: a submission of other files than those of its id
+    names none, and one gate more than there was takes none away.
     """
 
     def __init__(self, *, weights: bool) -> None:
@@ -50,12 +53,12 @@ class References:
             case ev.PolicyChanged():
                 yield from _suite(data.policy)
             case ev.CandidateSubmitted():
-                if self._files is not None:
-                    self._files[scenario, data.candidate_id] = data.files
+                if self._files is not None and _are_its_files(data):
+                    self._files.setdefault((scenario, data.candidate_id), data.files)
             case ev.GateOpened():
                 yield Reference(data.suite, "the suite")
                 if self._files is not None:
-                    for file in self._files.pop((scenario, data.candidate_id), ()):
+                    for file in self._files.get((scenario, data.candidate_id), ()):
                         yield Reference(file.sha256, f"the file {file.path}", file.size_bytes)
             case ev.GateTrial() | ev.WatchTrial() if data.body is not None:
                 yield Reference(data.body, "the raw record of the trial")
@@ -63,6 +66,15 @@ class References:
                 yield Reference(data.canary, "the canary")
             case ev.ReleaseSigned():
                 yield Reference(data.bundle, "the weights signature")
+
+
+def _are_its_files(data: ev.CandidateSubmitted) -> bool:
+    """Whether the id is that of the files; if not, the event has no effect, as the fold says."""
+    try:
+        files = digests_by_path((file.path, file.sha256) for file in data.files)
+        return candidate_id(files) == data.candidate_id
+    except ReefError:
+        return False
 
 
 def _suite(envelope: Mapping[str, Any]) -> Iterator[Reference]:

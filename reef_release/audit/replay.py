@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reef_release.audit.report import GateSummary, PointerEvent, ReplayReport, Serving
+from reef_release.audit.unchecked import unchecked
 from reef_release.audit.verify import audited, verify_fields
 from reef_release.audit.weights import DEFAULT_TOLERANCE, Scorer, check_weights
-from reef_release.domain.state import Scenario, State
+from reef_release.domain.gating.rule_words import rule_lines
+from reef_release.domain.state import Pointer, Scenario, State
 
 __all__ = ["replay"]
 
@@ -38,7 +40,8 @@ def replay(
     walk, head, files = audited(folder, anchor, earlier, since, fold=True)
     compared = None if scorer is None else check_weights(walk, scorer, weights, tolerance)
     return ReplayReport(
-        **verify_fields(walk, head, files, kept),
+        **verify_fields(walk, anchor, head, files, kept),
+        unchecked=unchecked(walk, earlier=bool(earlier), replayed=True, weights=scorer is not None),
         replayed_count=walk.folded,
         violation_count=len(walk.state.violations),
         gates=[each for scenario in _scenarios(walk.state) for each in _gates(scenario)],
@@ -47,6 +50,8 @@ def replay(
             key=lambda event: event.position,
         ),
         serving=[each for scenario in _scenarios(walk.state) for each in _serving(scenario)],
+        refusals=walk.history.refusals,
+        actions=walk.history.actions,
         weights=compared,
     )
 
@@ -65,8 +70,13 @@ def _gates(scenario: Scenario) -> list[GateSummary]:
             base=gate.opened.base,
             phase=gate.opened.phase,
             outcome=gate.outcome,
-            trial_count=len(gate.trials),
+            policy_digest=gate.opened.policy_digest,
+            policy_version=gate.policy.version,
+            policy_key=gate.policy_key,
+            rules=list(rule_lines(gate.part.rule, gate.level, gate.slots())),
+            task_count=len(gate.slots()),
             passed_count=sum(gate.passes("candidate")),
+            trial_count=len(gate.trials),
             error_count=gate.errors,
             opened_position=gate.opened_position,
             decision_position=gate.decision_position,
@@ -85,9 +95,10 @@ def _pointer_events(scenario: Scenario) -> list[PointerEvent]:
             channel=channel,
             type=pointer.kind,
             release_id=pointer.release_id,
-            gate_id=scenario.releases[pointer.release_id].gate_id,
+            gate_id=_gate_of(scenario, pointer),
             actor=pointer.actor,
             reason=pointer.reason,
+            approved_by=sorted(scenario.approvals.get(_gate_of(scenario, pointer), ())),
         )
         for channel, history in scenario.pointers.items()
         for pointer in history
@@ -101,7 +112,17 @@ def _serving(scenario: Scenario) -> list[Serving]:
             channel=channel,
             release_id=pointer.release_id,
             position=pointer.position,
+            recorded_at=pointer.recorded_at,
+            type=pointer.kind,
+            gate_id=_gate_of(scenario, pointer),
+            actor=pointer.actor,
+            reason=pointer.reason,
+            held=scenario.held_reason,
         )
         for channel in sorted(scenario.pointers)
         if (pointer := scenario.serving(channel)) is not None
     ]
+
+
+def _gate_of(scenario: Scenario, pointer: Pointer) -> str:
+    return scenario.releases[pointer.release_id].gate_id

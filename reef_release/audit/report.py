@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import msgspec
 
+from reef_release.audit.history import Action, Refusal
 from reef_release.domain.gating.budget import BudgetShare
+from reef_release.domain.gating.rule_words import RuleLine
 from reef_release.domain.reasons import Reason
 from reef_release.errors import ReefError
 
 __all__ = [
+    "Anchor",
     "ErasedBody",
     "ErasuresReport",
     "GateSummary",
@@ -22,6 +25,7 @@ __all__ = [
     "Problems",
     "ReplayReport",
     "Serving",
+    "Unchecked",
     "VerifyReport",
     "WeightsReport",
 ]
@@ -81,6 +85,25 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     root: str
 
 
+class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+    """What the audit rested on: the SHA-256 of the trust root version 1 that the auditor gave.
+
+    `version` and `version_sha256` are of the root in force at the end; None where the log has
+    put none into force.
+    """
+
+    sha256: str
+    version: int | None
+    version_sha256: str | None
+
+
+class Unchecked(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that this audit could not check, or was not asked to; `code` is for programs."""
+
+    code: str
+    message: str
+
+
 class ErasedBody(msgspec.Struct, frozen=True, kw_only=True):
     """One erased body; `present_in` names the files, of those looked at, that still hold it."""
 
@@ -109,10 +132,12 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What `verify` found.
 
     `root` (hex) is computed from the events; `checkpoint` is what the log's key signed, None
-    if no trusted key did. Times are those of the first and the last event.
+    if no trusted key did. Times are those of the first and the last event. `unchecked` is no
+    problem: it says how far the answer goes.
     """
 
     folder: str
+    anchor: Anchor
     event_count: int
     root: str
     checkpoint: Head | None
@@ -122,6 +147,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     blob_bytes: int
     problems: list[Problem]
     problems_left_out: int
+    unchecked: list[Unchecked]
     erasures: ErasuresReport = ErasuresReport()
 
     @property
@@ -133,7 +159,11 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 class GateSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A gate as it was re-derived: the draw, the verdicts, the level and the outcome.
 
-    `share` is what its draw, or its own second opening, spent of the scenario's error budget.
+    A task counts in `task_count` once every side of the gate has replied to it, and in
+    `passed_count` when the candidate's reply passed. `trial_count` has all trials: the replies
+    of both sides, and those that could not be carried out (`error_count`). `rules` are those of
+    the policy's part for this phase, each with its outcome and what it had found. `share` is what
+    its draw, or its own second opening, spent of the scenario's error budget.
     """
 
     scenario: str
@@ -143,8 +173,13 @@ class GateSummary(msgspec.Struct, frozen=True, kw_only=True):
     base: str | None
     phase: str
     outcome: str | None
-    trial_count: int
+    policy_digest: str
+    policy_version: int
+    policy_key: str
+    rules: list[RuleLine]
+    task_count: int
     passed_count: int
+    trial_count: int
     error_count: int
     opened_position: int
     decision_position: int | None
@@ -152,7 +187,10 @@ class GateSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PointerEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A promotion or rollback that follows from the events before it."""
+    """A promotion or rollback that follows from the events before it.
+
+    `gate_id` is the gate that its release passed; `approved_by` are those who approved of that.
+    """
 
     position: int
     recorded_at: str
@@ -163,15 +201,25 @@ class PointerEvent(msgspec.Struct, frozen=True, kw_only=True):
     gate_id: str
     actor: str
     reason: str
+    approved_by: list[str]
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
-    """What a channel serves at the end of the export."""
+    """What a channel serves at the end of the export, and since which pointer event.
+
+    `held` is why promotions of the scenario are held there, None if they are not.
+    """
 
     scenario: str
     channel: str
     release_id: str
     position: int
+    recorded_at: str
+    type: str
+    gate_id: str
+    actor: str
+    reason: str
+    held: str | None
 
 
 class WeightsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,4 +249,6 @@ class ReplayReport(VerifyReport, frozen=True, kw_only=True):
     gates: list[GateSummary]
     pointer_events: list[PointerEvent]
     serving: list[Serving]
+    refusals: list[Refusal]
+    actions: list[Action]
     weights: WeightsReport | None

@@ -17,7 +17,7 @@ from reef_release.errors import BadRequest, ReefError
 __all__ = ["SavedState", "restore", "save"]
 
 FORMAT = "reef-release-verify-state-1"
-_NEXT = "Verify the whole export again, without the state, and keep the new one."
+_NEXT = "Verify a whole export, with --state and the name of a new file."
 
 
 class SavedState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,6 +84,8 @@ def restore(walk: Walk, text: str, anchor: str) -> SavedState:
     """Put *walk* behind the events of the state in *text*. Raises `BadRequest`."""
     try:
         outer = parse_json(text.encode("utf-8"))
+        if not isinstance(outer, dict) or "state" not in outer or "sha256" not in outer:
+            raise BadRequest("It is no state that a verification left.")
         value = outer["state"]
         saved = msgspec.convert(value, SavedState)
         whole = sha256_hex(canonical_json(value)) == outer["sha256"] and saved.format == FORMAT

@@ -15,9 +15,12 @@ from msgspec import UNSET
 
 from reef_release.audit.folder import ExportFolder
 from reef_release.audit.layout import CHECKPOINT, Manifest, root_name
-from reef_release.audit.report import Head, Problems, VerifyReport
-from reef_release.audit.saved_state import restore, save
+from reef_release.audit.report import Anchor, Head, Problems, VerifyReport
+from reef_release.audit.saved_state import SavedState, restore, save
+from reef_release.audit.unchecked import unchecked
 from reef_release.audit.walk import Walk
+from reef_release.domain.canonical import sha256_hex
+from reef_release.errors import BadRequest
 
 __all__ = ["audited", "verify", "verify_fields", "verify_on"]
 
@@ -39,7 +42,10 @@ def verify(
     backups) in which erased bodies are looked for. Raises `NotFound` if one is no folder.
     """
     walk, head, files = audited(folder, anchor, earlier, since, fold=False)
-    return VerifyReport(**verify_fields(walk, head, files, kept))
+    return VerifyReport(
+        **verify_fields(walk, anchor, head, files, kept),
+        unchecked=unchecked(walk, earlier=bool(earlier)),
+    )
 
 
 def verify_on(
@@ -50,22 +56,25 @@ def verify_on(
     Without *saved* the export must be whole, and is read as a whole; else it must be one that was
     made with `since` the export that left the state, and only it is read. The new state is None
     when there are problems. Raises `NotFound`, and `BadRequest` for a state that is altered, of
-    another anchor, or does not fit itself.
+    another anchor, or does not fit itself or the export.
     """
     export, problems = ExportFolder(folder), Problems()
     manifest, note = export.manifest(problems), export.checkpoint(problems)
     walk = Walk(export, manifest, anchor, problems, fold=False)
     state = None if saved is None else restore(walk, saved, anchor)
+    said = UNSET if manifest is None else manifest.since
+    if state is None and said is not UNSET:
+        problems.add("manifest.json", "since", "It goes on from an earlier export: give the state.")
+    elif state is not None and manifest is not None:
+        _require_going_on(folder, manifest, state)
     walk.run()
     head = walk.check_head(note, manifest)
-    said = UNSET if manifest is None else manifest.since
-    found = None if said is UNSET else (said.origin, said.size, said.root)
-    if found != (None if state is None else (state.origin, state.size, state.root)):
-        message = "It does not go on from where the state ends: give the export that does."
-        walk.problems.add("manifest.json", "since", message)
     _check_roots(walk, manifest)
     files = export.check_files(manifest, problems)
-    report = VerifyReport(**verify_fields(walk, head, files, kept))
+    report = VerifyReport(
+        **verify_fields(walk, anchor, head, files, kept),
+        unchecked=unchecked(walk, earlier=state is not None),
+    )
     good = report.good and head is not None and note is not None
     return report, save(walk, anchor, note) if good and note is not None else None
 
@@ -95,12 +104,18 @@ def audited(
 
 
 def verify_fields(
-    walk: Walk, head: Head | None, files: tuple[int, int], kept: Sequence[Path]
+    walk: Walk, anchor: str, head: Head | None, files: tuple[int, int], kept: Sequence[Path]
 ) -> dict[str, Any]:
-    """The fields of a `VerifyReport`."""
+    """The fields of a `VerifyReport`, but for what was not checked."""
+    root = walk.state.root
     erasures = walk.erasures.report(walk.folder.path, kept, walk.valid_erasures, walk.problems)
     return {
         "folder": str(walk.folder.path),
+        "anchor": Anchor(
+            sha256=sha256_hex(anchor.encode("utf-8")),
+            version=None if root is None else root.version,
+            version_sha256=None if root is None else sha256_hex(root.metadata.encode("utf-8")),
+        ),
         "event_count": walk.count,
         "root": walk.state.tree.root().hex(),
         "checkpoint": head,
@@ -112,6 +127,27 @@ def verify_fields(
         "problems_left_out": walk.problems.left_out,
         "erasures": erasures,
     }
+
+
+def _require_going_on(folder: Path, manifest: Manifest, state: SavedState) -> None:
+    """The export must be the next one; any other would look as if the log had been rewritten."""
+    said = manifest.since
+    next_step = (
+        "Give the export that was made with --since the one whose verification left the state; or "
+        "verify without --state. Nothing was checked."
+    )
+    if said is UNSET:
+        told = f"{folder} is a whole export, and the state has {state.size} events behind it."
+        raise BadRequest(told, next_step=next_step)
+    if said.origin != state.origin:
+        told = f"{folder} is of the log {said.origin!r}, and the state of {state.origin!r}."
+        raise BadRequest(told, next_step=next_step)
+    if (said.size, said.root) != (state.size, state.root):
+        told = (
+            f"{folder} goes on from {said.size} events with the root {said.root}, and the state "
+            f"ends with {state.size} and the root {state.root}."
+        )
+        raise BadRequest(told, next_step=next_step)
 
 
 def _check_since(walk: Walk, manifest: Manifest | None, head: Head | None) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from reef_release.audit.erasures import Erasures
 from reef_release.audit.folder import ExportFolder, Line
+from reef_release.audit.history import History
 from reef_release.audit.layout import CHECKPOINT, Manifest
 from reef_release.audit.references import References
 from reef_release.audit.report import Head, Problems
@@ -52,6 +53,7 @@ class Walk:
         self.checks = ReplayChecks(anchor, folder.blobs)
         self.structure = Structure(problems)
         self.erasures = Erasures()
+        self.history = History()
         self.count = 0
         self.folded = 0
         self.roots: dict[int, str] = {}
@@ -59,8 +61,10 @@ class Walk:
         self._fold = Fold(self.checks)
         self._replaying = self._folding = fold
         self._violations = 0
-        self._references = References(weights=manifest is not None and manifest.weights)
-        self._absent: set[str] = set()
+        self.with_weights = manifest is not None and manifest.weights
+        self._references = References(weights=self.with_weights)
+        self.absent: dict[str, bool] = {}
+        """The blobs that are missing; False where an event that counts names them."""
         self.known: set[str] = set()
         self.trust: list[str] = []
 
@@ -96,7 +100,7 @@ class Walk:
         """Read everything once, or all that came after `resume`."""
         for line in self.folder.lines(self.problems, self.count):
             event = self.structure.check(line)
-            if self._folding and (event is None or not self._apply(line, event)):
+            if self._folding and (line.fault or not self._apply(line, event)):
                 self._stop(line)
             if not self._folding:
                 if event is not None:
@@ -108,12 +112,14 @@ class Walk:
             self.count += 1
         self.structure.finish()
 
-    def _apply(self, line: Line, event: Event) -> bool:
-        """Fold the event; its violations become problems."""
+    def _apply(self, line: Line, decoded: Event | None) -> bool:
+        """Fold the event; its violations become problems. False when it breaks the log's form."""
         try:
-            self._fold.apply(line.body, event)
+            event = self._fold.apply(line.body, decoded)
         except InvalidEvent:
             return False  # `Structure` has said why
+        if event is not None:
+            self.history.follow(event)
         for violation in self.state.violations[self._violations :]:
             for reason in violation.reasons:
                 code, message = violation_problem(violation, reason)
@@ -174,6 +180,8 @@ class Walk:
                 self.roots.setdefault(version, metadata)
             case ev.GateTrial(body=str(body)) if self._replaying:
                 self.trial_positions.setdefault(body, line.number)
+        violations = self.state.violations
+        void = bool(violations) and violations[-1].position == line.number
         for reference in self._references.of(event.envelope.scenario, event.data):
             digest = reference.digest
             self.erasures.kept.add(digest)
@@ -181,10 +189,11 @@ class Walk:
                 continue
             if self.folder.blobs.exists_sync(digest):
                 self.known.add(digest)
-            elif digest not in self._absent:
-                self._absent.add(digest)
+                continue
+            if digest not in self.absent:
                 message = f"The blob is missing: {reference.what} of this {event.data.TYPE}."
                 self.problems.add(f"blobs/{digest}", "blob-missing", message, line.number)
+            self.absent[digest] = void and self.absent.get(digest, True)
 
     def check_head(self, note: str | None, claimed: Manifest | None) -> Head | None:
         """Compare the events with the signed checkpoint of the export; call it after `run`."""

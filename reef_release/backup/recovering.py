@@ -8,9 +8,10 @@ end. With *to* the log ends at an earlier position, as if the rest had never bee
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -21,18 +22,17 @@ from reef_release.artifacts.blob_files import read_pieces, sync_directory
 from reef_release.audit.folder import ExportFolder
 from reef_release.audit.references import References
 from reef_release.audit.report import Problems
-from reef_release.audit.verify import audited
-from reef_release.audit.walk import Walk, violation_problem
+from reef_release.audit.walk import Walk
 from reef_release.backup import layout
 from reef_release.backup.database import check_empty, written_log
 from reef_release.backup.erasures import LaterErasure, erasures_behind, standing
-from reef_release.backup.layout import BackupManifest, named_beside, read_manifest
+from reef_release.backup.layout import named_beside, read_manifest
+from reef_release.backup.verifying import verified
 from reef_release.domain import events as ev
 from reef_release.domain.events import encode_data
 from reef_release.domain.fold import Fold
-from reef_release.domain.reasons import Reason
 from reef_release.domain.validation import stream_of
-from reef_release.errors import BadRequest, Conflict, Refused
+from reef_release.errors import BadRequest, Conflict, MalformedData
 from reef_release.ids import uuid7
 from reef_release.log import NewEvent
 from reef_release.log.migrate import migrate
@@ -40,15 +40,16 @@ from reef_release.log.migrate import migrate
 __all__ = ["Recovered", "recover"]
 
 ACTOR = "recover"
-_TOLD = 20
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     """What was recovered: the log's *size* and *root* (hex), as the checkpoint proves them.
 
     `missing` counts bodies that the log names and that neither the backup has nor an erasure
-    explains; `withheld` those that were erased later, whether the backup has them or not. As many
-    are now `erased` in the recovered log as well.
+    explains; `not_needed` are the digests of those that only events without effect name, which are
+    as little here. `withheld` counts those that were erased later, whether the backup has them or
+    not. As many are now `erased` in the recovered log as well.
     """
 
     origin: str
@@ -56,6 +57,7 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     blob_count: int
     missing: int
+    not_needed: list[str]
     withheld: int
     erased: int
 
@@ -68,18 +70,21 @@ async def recover(
     *,
     to: int | None = None,
     erasures: Sequence[LaterErasure] = (),
+    without_effect: Collection[int] = (),
 ) -> Recovered:
     """Write the backup back. *dsn* is that of the role that migrates.
 
     *to* is the position of the last event wanted; *erasures* are later ones, whose bodies do not
-    come back, as those do not that the backup itself erases behind *to*. Raises `Refused` when the
+    come back, as those do not that the backup itself erases behind *to*. *without_effect* are
+    positions of violations, besides those that the backup names. Raises `Refused` when the
     backup is not what its checkpoint says or an erasure is not one of this log, `Conflict` when
     database or blob directory is not empty; then nothing is left behind.
     """
     manifest = read_manifest(backup)
     _check_directory(blobs)
     await check_empty(dsn)
-    walk = _verified(backup, anchor, manifest)
+    named = sorted({*manifest.without_effect, *without_effect})
+    walk = verified(backup, anchor, manifest, named)
     size = manifest.size if to is None else to + 1
     if not 0 < size <= manifest.size:
         raise BadRequest(
@@ -97,10 +102,10 @@ async def recover(
     draft = Path(tempfile.mkdtemp(prefix=f".{blobs.name}-", dir=blobs.parent))
     moved = False
     try:
-        copied, missing, withheld = _copy(backup, walk, size, draft, fold.state.erased, gone)
+        copied, absent, withheld = _copy(backup, walk, size, draft, fold.state.erased, gone)
         later = [_event(each) for each in standing(fold, gone, withheld)]
         bodies = islice(_bodies(walk.folder), size)
-        passed_over = [each for each in manifest.without_effect if each < size]
+        passed_over = [each for each in named if each < size]
         async with written_log(dsn, bodies, root, later, passed_over) as erased:
             _move(draft, blobs)
             moved = True
@@ -112,7 +117,8 @@ async def recover(
         size=size,
         root=root.hex(),
         blob_count=copied,
-        missing=missing,
+        missing=sum(not idle for idle in absent.values()),
+        not_needed=sorted(digest for digest, idle in absent.items() if idle),
         withheld=len(withheld),
         erased=erased,
     )
@@ -131,36 +137,6 @@ def _move(draft: Path, blobs: Path) -> None:
     shutil.rmtree(blobs, ignore_errors=True)  # only empty directories can be here
     draft.rename(blobs)
     sync_directory(blobs.parent)
-
-
-def _verified(backup: Path, anchor: str, manifest: BackupManifest) -> Walk:
-    walk, head, _ = audited(backup / layout.EXPORT, anchor, fold=True)
-    violations = {each.position: each for each in walk.state.violations}
-    for position in manifest.without_effect:
-        if position not in violations:
-            raise Refused(
-                f"backup.json says that the event at position {position} has no effect; it has.",
-                next_step="Take out of `without_effect` what the replay does not find wrong.",
-            )
-    # Only what the replay itself says of them: a blob that is missing or altered stays a problem.
-    known = {
-        (position, *violation_problem(violations[position], reason))
-        for position in manifest.without_effect
-        for reason in violations[position].reasons
-    }
-    problems = [
-        each
-        for each in walk.problems.found
-        if (each.position, each.code, each.message) not in known
-    ]
-    sound = head is not None and head.size == manifest.size
-    if problems or walk.problems.left_out or not sound:
-        raise Refused(
-            "The backup is not what its checkpoint and its trust root say.",
-            reasons=[Reason(code=each.code, message=str(each)) for each in problems[:_TOLD]],
-            next_step="Use another backup; `audit replay BACKUP/export` tells all of it.",
-        )
-    return walk
 
 
 def _bodies(folder: ExportFolder) -> Iterator[bytes]:
@@ -186,33 +162,40 @@ def _copy(
     draft: Path,
     erased: Container[str],
     gone: Container[str],
-) -> tuple[int, int, list[str]]:
-    """Copy what the first *size* events name; how many, how many are missing, what stays behind.
+) -> tuple[int, dict[str, bool], list[str]]:
+    """Copy what the first *size* events name; how many, what is absent, what stays behind.
 
     What they say is *erased* is not looked for, and what is *gone* by a later erasure stays behind
-    whether the backup has it or not: the recovered log must learn of it in both cases.
+    whether the backup has it or not: the recovered log must learn of it in both cases. Absent is
+    True where only events without effect name the blob.
     """
     target = BlobDirectory(draft, min_free_bytes=0, durable=False)
     references = References(weights=True)
+    violations = {each.position for each in walk.state.violations}
     seen: set[str] = set()
-    copied = missing = 0
+    copied = 0
+    absent: dict[str, bool] = {}
     withheld: list[str] = []
-    for body in islice(_bodies(walk.folder), size):
-        event = ev.decode(body)
+    for position, body in enumerate(islice(_bodies(walk.folder), size)):
+        try:
+            event = ev.decode(body)
+        except MalformedData:
+            continue  # it has no effect, and names nothing that anybody can read
         named = [each.digest for each in references.of(event.envelope.scenario, event.data)]
-        named += [digest for digest, _ in named_beside(event.data)]
+        named += [each for each, _ in named_beside(event.data) if _DIGEST.fullmatch(each)]
         for digest in named:
             if digest in seen or digest in erased:
                 continue
-            seen.add(digest)
             if digest in gone:
                 withheld.append(digest)
             elif (source := _found(backup, digest)) is None:
-                missing += 1
+                absent[digest] = absent.get(digest, True) and position in violations
+                continue
             else:
                 target.put_sync(digest, _pieces(source, digest))
                 copied += 1
-    return copied, missing, withheld
+            seen.add(digest)
+    return copied, absent, withheld
 
 
 def _found(backup: Path, digest: str) -> Path | None:

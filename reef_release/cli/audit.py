@@ -12,12 +12,18 @@ from msgspec import UNSET
 
 from reef_release.audit.event import check_event
 from reef_release.audit.export import export
-from reef_release.audit.folder import ExportFolder
 from reef_release.audit.http_source import ClientSource
-from reef_release.audit.page import report_page
 from reef_release.audit.replay import replay
-from reef_release.audit.report import ErasuresReport, Problem, Problems, ReplayReport, VerifyReport
+from reef_release.audit.report import ErasuresReport, ReplayReport, VerifyReport
 from reef_release.audit.verify import verify, verify_on
+from reef_release.cli.audit_given import (
+    read_bytes,
+    read_text,
+    require_folders,
+    require_order,
+    require_place,
+)
+from reef_release.cli.audit_page import report_page
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import complain, console, emit, print_table
 from reef_release.cli.scorer import scoring_program
@@ -31,6 +37,10 @@ __all__ = ["app", "read_anchor", "replay_with_weights"]
 app = typer.Typer(help="Export the log; verify and replay an export offline.", no_args_is_help=True)
 
 _SHOWN_ERASURES = 20
+_GET_PROOF = (
+    "A proof comes from /reef/log/proof?position=N, and is of the one event at that position of "
+    "that log; the roots are given from version 1 on."
+)
 
 _Folder = Annotated[Path, typer.Argument(help="The folder of the export.")]
 _Root = Annotated[
@@ -101,24 +111,28 @@ def verify_command(
 ) -> None:
     """Check form, order, root, signatures and blobs; exit status 1 with a list of problems."""
     start, anchor = time.perf_counter(), read_anchor(root, home)
-    if state is None or not state.exists():
-        _require_begin([*(since or ()), folder])
+    goes_on = state is not None and state.exists()
+    require_order([*(since or ()), folder], state=goes_on)
+    require_folders(kept or (), "--look-in")
+    require_place(page, "The report")
+    require_place(state, "The state")
     if state is None:
-        report = verify(folder, anchor, earlier=_texts(earlier), since=since or (), kept=kept or ())
+        report = verify(folder, anchor, earlier=_notes(earlier), since=since or (), kept=kept or ())
     elif earlier or since:
         raise SettingsError(
             "--state takes the place of --since and --earlier.",
             next_step="Give --state alone: it holds the checkpoint that it goes on from.",
         )
     else:
-        saved = _texts([state])[0] if state.exists() else None
+        next_step = "Name the file that an earlier verification wrote, or a new one."
+        saved = read_text(state, "The state", next_step) if goes_on else None
         report, left = verify_on(folder, anchor, saved, kept=kept or ())
         _keep(state, left)
     _write_page(page, report, start)
     if as_json:
         emit(report, as_json=True)
     else:
-        _print_problems(report.problems)
+        _print_problems(report)
         _print_erasures(report.erasures)
         if report.good:
             console.print(
@@ -150,15 +164,18 @@ def replay_command(
 ) -> None:
     """Derive every promotion again from raw replies; exit status 1 with a list of problems."""
     start, anchor = time.perf_counter(), read_anchor(root, home)
-    _require_begin([*(since or ()), folder])
+    require_order([*(since or ()), folder])
+    require_folders(kept or (), "--look-in")
+    require_folders([weights] if weights else (), "--weights")
+    require_place(page, "The report")
     if weights is None:
-        report = replay(folder, anchor, earlier=_texts(earlier), since=since or (), kept=kept or ())
+        report = replay(folder, anchor, earlier=_notes(earlier), since=since or (), kept=kept or ())
     else:
         report = replay_with_weights(
             folder,
             anchor,
             weights,
-            earlier=_texts(earlier),
+            earlier=_notes(earlier),
             since=since or (),
             kept=kept or (),
         )
@@ -184,16 +201,16 @@ def event_command(
 ) -> None:
     """Check one event offline; exit status 1 when the proof does not hold."""
     roots = [read_anchor(each, home) for each in root] if root else [read_anchor(None, home)]
+    body = read_bytes(event, "The event", "Give one line of events/ of an export, as it is.")
+    proven = read_text(proof, "The proof", _GET_PROOF)
     try:
-        body = event.read_bytes()
-        report = check_event(body, _texts([proof])[0], roots)
-    except OSError as error:
-        raise SettingsError(f"The event cannot be read: {error}.") from error
+        report = check_event(body, proven, roots)
     except (SignatureRejected, InvalidEvent) as error:
         if as_json:
             emit({"good": False, "problems": error.reasons or [str(error)]}, as_json=True)
         else:
             complain(error)
+            console.print(_GET_PROOF, markup=False, soft_wrap=True)
         raise typer.Exit(1) from error
     emit(
         report,
@@ -248,22 +265,6 @@ def read_anchor(root: Path | None, home: Path | None) -> str:
     return text
 
 
-def _require_begin(parts: Sequence[Path]) -> None:
-    """The oldest of *parts* must begin with the log, or all of it would look tampered with.
-
-    A broken manifest is none of this: the audit itself says what is wrong. Raises `SettingsError`.
-    """
-    manifest = ExportFolder(parts[0]).manifest(Problems())
-    if manifest is None or manifest.since is UNSET:
-        return
-    raise SettingsError(
-        f"{parts[0]} goes on from an earlier export: it holds only the events from position "
-        f"{manifest.since.size} on.",
-        next_step="Give that export with --since FOLDER (of several, the oldest first); `audit "
-        "verify` also takes with --state what its verification left. Nothing was checked.",
-    )
-
-
 def _write_page(path: Path | None, report: VerifyReport, start: float) -> None:
     """Write *report*, begun at *start*, as a page; an older report is replaced."""
     if path is None:
@@ -271,7 +272,9 @@ def _write_page(path: Path | None, report: VerifyReport, start: float) -> None:
     try:
         path.write_text(report_page(report, time.perf_counter() - start), "utf-8")
     except OSError as error:
-        raise SettingsError(f"The report cannot be written: {error}.") from error
+        raise SettingsError(
+            f"The report cannot be written: {error.strerror}.", next_step="Name another file."
+        ) from error
 
 
 def _keep(path: Path, state: str | None) -> None:
@@ -283,19 +286,30 @@ def _keep(path: Path, state: str | None) -> None:
         draft.write_text(state, "utf-8")
         draft.replace(path)
     except OSError as error:
-        raise SettingsError(f"The state cannot be written: {error}.") from error
+        raise SettingsError(
+            f"The state cannot be written: {error.strerror}.", next_step="Name another file."
+        ) from error
 
 
-def _texts(paths: list[Path] | None) -> list[str]:
-    try:
-        return [path.read_text("utf-8") for path in paths or ()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"A checkpoint cannot be read: {error}.") from error
+def _notes(paths: list[Path] | None) -> list[str]:
+    next_step = "Give the file `checkpoint` of an export that you kept."
+    return [read_text(path, "The checkpoint", next_step) for path in paths or ()]
 
 
-def _print_problems(problems: Sequence[Problem]) -> None:
-    for problem in problems:
+def _print_problems(report: VerifyReport) -> None:
+    for problem in report.problems:
         console.print(str(problem), markup=False, soft_wrap=True)
+    count = len(report.problems) + report.problems_left_out
+    if count:
+        console.print(_bad(count), markup=False, soft_wrap=True)
+
+
+def _bad(count: int) -> str:
+    found = "1 problem was" if count == 1 else f"{count:,} problems were"
+    return (
+        f"Bad: {found} found; what rests on them is not proven. The page on the export format says "
+        "what each code means. Make another export; if it stays so, keep both: they are evidence."
+    )
 
 
 def _print(report: ReplayReport) -> None:
@@ -313,7 +327,7 @@ def _print(report: ReplayReport) -> None:
             for event in report.pointer_events
         ],
     )
-    _print_problems(report.problems)
+    _print_problems(report)
     _print_erasures(report.erasures)
     if report.weights is not None:
         found = report.weights
@@ -347,7 +361,10 @@ def _print_erasures(erasures: ErasuresReport) -> None:
 
 
 def _until(report: VerifyReport) -> str:
+    anchor = report.anchor
     return (
+        f"It rests on the trust root version 1 with the SHA-256 {anchor.sha256}; version "
+        f"{anchor.version} is in force at the end, position {report.event_count - 1}.\n"
         f"The last event is of {report.last_recorded_at}; whether more came after it only a newer "
         "checkpoint can tell (--earlier)."
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +14,8 @@ from reef_release.audit.http_source import ClientSource
 from reef_release.cli.audit import read_anchor
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
 from reef_release.cli.output import console, emit
-from reef_release.errors import Conflict, SettingsError
-from reef_release.settings import load_settings
+from reef_release.errors import Conflict
+from reef_release.settings import Settings, load_settings
 
 __all__ = ["register"]
 
@@ -80,6 +82,14 @@ def recover(
             help="A later export or backup, or the JSON of `erase`: these bodies stay erased.",
         ),
     ] = None,
+    without_effect: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--without-effect",
+            min=0,
+            help="The position of an event without effect that the backup does not name; for each.",
+        ),
+    ] = None,
     root: Annotated[
         Path | None,
         typer.Option("--root", help="Trust root version 1, from outside; default HOME/keys."),
@@ -89,6 +99,8 @@ def recover(
 ) -> None:
     """Write a backup back into the empty database of DATABASE_URL, as the role that migrates.
 
+    Without DATABASE_URL into an embedded PostgreSQL in HOME/postgres, for `reef-release up`.
+
     It is verified as an audit verifies it, before and after; positions, times, chain and root are
     the same as before.
     """
@@ -96,20 +108,18 @@ def recover(
     from reef_release.backup import recover as run
 
     settings = load_settings(home=home)
-    if not settings.database_url:
-        raise SettingsError(
-            "No database is set.", next_step="Set DATABASE_URL to an empty one, as its owner."
+    with _database(settings) as url:
+        found = asyncio.run(
+            run(
+                folder,
+                url,
+                settings.blobs_dir,
+                read_anchor(root, home),
+                to=to,
+                erasures=read_erasures(erasures or ()),
+                without_effect=without_effect or (),
+            )
         )
-    found = asyncio.run(
-        run(
-            folder,
-            settings.database_url,
-            settings.blobs_dir,
-            read_anchor(root, home),
-            to=to,
-            erasures=read_erasures(erasures or ()),
-        )
-    )
     if as_json:
         emit(found, as_json=True)
         return
@@ -127,3 +137,24 @@ def recover(
         )
     if found.missing:
         console.print(f"{found.missing} bodies are in no blob of the backup.", markup=False)
+    if found.not_needed:
+        lines = [
+            f"{len(found.not_needed)} more are missing and not needed, since only events without "
+            "effect name them; where the service does not start without them, set "
+            "REEF_ACCEPT_MISSING_BLOBS=true:",
+            *(f"  {digest}" for digest in found.not_needed),
+        ]
+        console.print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _database(settings: Settings) -> Iterator[str]:
+    """The database that was set, or the one that `up` will have in this home."""
+    if settings.database_url:
+        yield settings.database_url
+        return
+    from reef_release.log.embedded import EmbeddedPostgres
+
+    settings.home.mkdir(parents=True, exist_ok=True)
+    with EmbeddedPostgres(settings.home / "postgres") as server:
+        yield server.dsn

@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from reef_release.cli import development, identities
+from reef_release.cli import candidate_lists, development, identities
+from reef_release.cli.account import candidate_lines, print_lines
 from reef_release.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -21,8 +23,11 @@ from reef_release.cli.options import (
     connect,
 )
 from reef_release.cli.output import console, emit
+from reef_release.cli.quorum import too_few_keys
+from reef_release.cli.revocations import keyless_line
+from reef_release.client import ReefClient
 from reef_release.errors import ReefError, SettingsError
-from reef_release.wire import CandidateManifest, CandidateView, GateView, ScenarioRequest
+from reef_release.wire import CandidateManifest, CandidateView, ScenarioRequest
 
 __all__ = ["candidate", "in_vain", "policy", "scenario", "waits_line"]
 
@@ -34,6 +39,7 @@ scenario = typer.Typer(help="Scenarios.", no_args_is_help=True)
 policy = typer.Typer(help="Gate policies.", no_args_is_help=True)
 candidate = typer.Typer(help="Candidates.", no_args_is_help=True)
 development.register(scenario)
+candidate_lists.register(candidate)
 
 
 @scenario.callback()
@@ -69,7 +75,10 @@ def create(
             client.put_blob(data)
         digest = client.put_blob(schema_bytes(model_schema(schema)))
         view = client.create_scenario(ScenarioRequest(name=name, schema=digest, policy=signed))
+        hint = "" if as_json else too_few_keys(client, name)
     emit(view, as_json=as_json, text=f"Scenario {name} stands at position {view.position}.")
+    if hint:
+        console.print(hint, markup=False, soft_wrap=True)
 
 
 @policy.command("sign")
@@ -145,7 +154,10 @@ def apply(
         if data is not None:
             client.put_blob(data)
         view = client.change_policy(name, signed, reason)
+        hint = "" if as_json else too_few_keys(client, name)
     emit(view, as_json=as_json, text=f"The policy is in force from position {view.position} on.")
+    if hint:
+        console.print(hint, markup=False, soft_wrap=True)
 
 
 @candidate.command("submit")
@@ -164,7 +176,12 @@ def submit(
         str | None, typer.Option(help="For a LoRA adapter: the full release under it.")
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait for its gate; exit status 1 unless promoted.")
+        bool,
+        typer.Option(
+            "--wait",
+            help="Wait for its gate and tell how it ended; exit status 1 unless promoted, and 2 "
+            "when admission refuses it.",
+        ),
     ] = False,
     url: Url = DEFAULT_URL,
     token_file: TokenFile = None,
@@ -193,22 +210,37 @@ def submit(
                 ),
             )
         told = ""
-        while wait and view.status not in _ENDS and not in_vain(view):
-            why = waits_line(view)
+        while wait and view.status not in _ENDS and not view.revoked and not in_vain(view):
+            why = _awaited(client, name, view)
             if why != told and not as_json:
                 console.print(why or "Its turn has come.", markup=False, soft_wrap=True)
             told = why
             time.sleep(_LOOK_S)
             view = client.candidate(name, view.candidate_id)
-    emit(
-        view,
-        as_json=as_json,
-        text=f"Candidate {view.candidate_id} is {view.status} at position {view.position}."
-        + (f"\n{waits_line(view)}" if waits_line(view) else "")
-        + (_gate_line(view.gates[-1]) if wait and view.gates else ""),
-    )
+        account = client.candidate_account(name, view.candidate_id) if wait else None
+    if as_json:
+        emit(msgspec.to_builtins(view) | {"account": account}, as_json=True)
+    elif account is not None:
+        print_lines(candidate_lines(account))
+    else:
+        print_lines(
+            filter(
+                None,
+                (
+                    f"Candidate {view.candidate_id} is {view.status} at position {view.position}.",
+                    waits_line(view),
+                ),
+            )
+        )
     if wait and view.status != "promoted":
         raise typer.Exit(1)
+
+
+def _awaited(client: ReefClient, scenario: str, view: CandidateView) -> str:
+    """Who has to do what before it goes on; nothing while its gate runs."""
+    if view.status == "passed":
+        return client.candidate_account(scenario, view.candidate_id).next_step
+    return waits_line(view) or keyless_line(client)
 
 
 def in_vain(view: CandidateView) -> bool:
@@ -217,18 +249,14 @@ def in_vain(view: CandidateView) -> bool:
 
 
 def waits_line(view: CandidateView) -> str:
-    """Why an undecided candidate has no gate: in vain, or until it is its turn; else nothing."""
-    if view.status != "submitted" and not in_vain(view):
+    """Why an undecided candidate has no gate: in vain, until its turn, or for another worker."""
+    if view.status not in ("submitted", "passing") and not in_vain(view):
         return ""
     why = "; ".join(reason.message for reason in view.reasons)
-    if not why:
-        return ""
+    if not why or view.status == "passing":
+        return f"Candidate {view.candidate_id[:16]} is {why}" if why and not view.revoked else ""
     how = "waits for its turn" if view.status == "submitted" else "has no gate and waits for none"
     return f"Candidate {view.candidate_id[:16]} {how}: {why}"
-
-
-def _gate_line(gate: GateView) -> str:
-    return f"\nGate {gate.gate_id}: {gate.passed_count} of {gate.trial_count} trials passed."
 
 
 def _signed_policy(path: Path) -> dict[str, Any]:

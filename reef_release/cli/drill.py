@@ -13,7 +13,12 @@ from typing import Annotated
 
 import typer
 
-from reef_release.cli.drill_output import print_attacks, print_report, report_page
+from reef_release.cli.drill_output import (
+    left_out_lines,
+    print_attacks,
+    print_report,
+    report_page,
+)
 from reef_release.cli.options import DEFAULT_URL, AsJson, ScenarioName, read_token
 from reef_release.cli.output import console, emit
 from reef_release.client import ReefClient
@@ -74,9 +79,10 @@ def drill(
         source = _own(directory, say) if home is None else files_of(directory, home, url, scenario)
         with source as context:
             _require_each(context, only or [], quick=quick)
-            if all(left_out(context, attack) for attack in attacks):
+            untried = {attack.name: left_out(context, attack) for attack in attacks}
+            if all(untried.values()):
                 raise BadRequest(
-                    "Not one attack can be run here.",
+                    "\n  ".join(("Not one attack can be run here.", *left_out_lines(untried))),
                     next_step="Give the data directory with the service's tokens as --home.",
                 )
             report = run_drill(context, attacks, say, quick=quick)
@@ -112,8 +118,9 @@ def _require_each(context: Context, only: Sequence[str], *, quick: bool) -> None
         reasons = {attack.name: left_out(context, attack) for attack in attacks}
         if all(reasons.values()):
             told = "; ".join(f"{name} {reason}" for name, reason in reasons.items())
+            slow = ", ".join(attack.name for attack in chosen([each], quick=False))
             raise BadRequest(
-                f"--only {each} cannot be run here: {told or 'it is not quick'}.",
+                f"--only {each} cannot be run here: {told or f'it is not quick: {slow}'}.",
                 next_step="Leave out --home: a stack of the drill's own has all that it needs."
                 if told
                 else "Leave out --quick.",

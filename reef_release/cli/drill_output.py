@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from reef_release.cli.output import console, emit, print_table
 from reef_release.drill.attack import Attack
-from reef_release.drill.runner import DrillReport, Row
+from reef_release.drill.runner import LEFT_OUT, NOT_STOPPED, DrillReport, Row
 
-__all__ = ["print_attacks", "print_report", "report_page", "shown"]
+__all__ = ["left_out_lines", "print_attacks", "print_report", "report_page", "shown"]
 
 _TABLE_WIDTH = 140
 
@@ -34,18 +34,39 @@ def shown(row: Row) -> list[str]:
 
 
 def print_report(report: DrillReport) -> None:
-    """All attacks of a drill, and the verdict."""
+    """All attacks of a drill, what was left out and why, what was not stopped, and the verdict."""
     _show(
         "What was tried, and what stopped it",
-        ["row", "attempt", "verdict", "stopped by", "in the log", "then serving"],
-        [shown(row) for row in report.rows],
+        ["row", "name", "attempt", "verdict", "stopped by", "in the log", "then serving"],
+        [_named(row) for row in report.rows if row.verdict != LEFT_OUT],
     )
+    for line in left_out_lines(
+        {row.name: row.problem for row in report.rows if row.verdict == LEFT_OUT}
+    ):
+        console.print(line, markup=False, soft_wrap=True)
+    for row in report.rows:
+        if row.verdict == NOT_STOPPED:
+            console.print(f"{NOT_STOPPED}: {row.name}: {row.problem}", markup=False, soft_wrap=True)
     untried = f", {report.left_out} left out" if report.left_out else ""
     console.print(
         f"{report.stopped} of {report.ran} stopped{untried}. "
         + ("Nothing got through." if report.ok else "SOMETHING GOT THROUGH."),
         markup=False,
     )
+
+
+def left_out_lines(reasons: Mapping[str, str]) -> Iterator[str]:
+    """The attacks that were not tried, by the reason of each."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        yield f"Left out ({reason}): {', '.join(names)}."
+
+
+def _named(row: Row) -> list[str]:
+    first, *others = shown(row)
+    return [first, row.name, *others]
 
 
 def report_page(report: DrillReport) -> str:

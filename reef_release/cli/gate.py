@@ -154,6 +154,7 @@ def simulate(
     from reef_release.cli.gate_measures import measure
     from reef_release.cli.gate_odds import new_policy, read_policy
     from reef_release.cli.gate_page import page as page_of
+    from reef_release.cli.quorum import odds_line
     from reef_release.domain.gating.rules import protected_tasks
 
     found = new_policy() if policy is None else read_policy(policy)
@@ -187,6 +188,8 @@ def simulate(
         "has a false promotion: then the exact one of the lives with one, which bounds it.",
         soft_wrap=True,
     )
+    if line := odds_line(found):
+        console.print(line, markup=False, soft_wrap=True)
     if not protected_tasks(found.standard.rule):
         console.print(
             "This policy has no protected task, so no candidate here breaks one: the mixture is "

@@ -13,6 +13,7 @@ from typing import Any
 
 from reef_release.cli.homework import policy_document
 from reef_release.cli.output import console, print_table
+from reef_release.cli.quorum import odds_line
 from reef_release.domain.canonical import canonical_json, parse_json
 from reef_release.domain.gating.admission import improves_in, null_bound
 from reef_release.domain.gating.budget import Budget, Ledger
@@ -239,6 +240,8 @@ def show(policy: Policy, part: str, table: OddsTable, gate: int, promotions: int
         )
     if part == "standard":
         _show_bound(policy, rule)
+    if line := odds_line(policy):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _show_bound(policy: Policy, rule: Rule) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from reef_release.cli import rotation
 from reef_release.cli.options import AsJson, Home
-from reef_release.cli.output import emit, print_table
+from reef_release.cli.output import emit, print_list
 from reef_release.settings import load_settings
 from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load_secret
 
@@ -40,7 +40,7 @@ def init(
         emit({"directory": str(made.directory), "keys": dict(made.key_ids)}, as_json=True)
         return
     rows = [[name, key_id] for name, key_id in made.key_ids.items()]
-    print_table(f"Keys in {made.directory}", ["role", "key id"], rows)
+    print_list(f"Keys in {made.directory}", ["role", "key id"], rows)
     emit(
         None,
         as_json=False,
@@ -82,7 +82,7 @@ def show(
             as_json=True,
         )
         return
-    print_table(
+    print_list(
         f"Root version {opened.version}, {opened.threshold} signatures needed, "
         f"until {opened.expires_at}",
         ["role", "key id", "file here"],

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from reef_release.cli.account import print_lines
 from reef_release.cli.options import (
     DEFAULT_URL,
     AsJson,
@@ -21,7 +22,7 @@ from reef_release.cli.options import (
     Url,
     read_token,
 )
-from reef_release.cli.output import console, emit, print_table
+from reef_release.cli.output import console, emit
 from reef_release.node.config import NodeConfig
 from reef_release.settings import Settings, load_settings
 
@@ -140,11 +141,10 @@ def explain(
         console.print("No release is loaded, so there is nothing to explain.")
     else:
         verdict = "may be served" if found.may_be_served else "may NOT be served"
-        print_table(
-            f"{found.release_id}: {verdict}",
-            ["rule", "found"],
-            [[finding.rule, finding.found] for finding in found.findings],
-        )
+        lines = [f"{found.release_id}: {verdict}"]
+        lines += [f"  {finding.rule}: {finding.found}" for finding in found.findings]
+        lines += [] if found.as_of is None else [str(found.as_of)]
+        print_lines(lines)
     if not as_json:
         for reason in (*found.reasons, *found.warnings):
             console.print(str(reason), markup=False, soft_wrap=True)

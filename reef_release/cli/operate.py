@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from reef_release.cli import identities
 from reef_release.cli.options import (
@@ -17,13 +16,12 @@ from reef_release.cli.options import (
     Url,
     connect,
 )
-from reef_release.cli.output import emit
+from reef_release.cli.output import emit, errors
 from reef_release.cli.revocations import key_warnings
 from reef_release.wire import WrittenView
 
 __all__ = ["register"]
 
-_errors = Console(stderr=True, highlight=False)
 _Reason = Annotated[str, typer.Option("--reason", help="Why; it stands in the log.")]
 
 
@@ -113,7 +111,7 @@ def revoke(
             whole = identities.key_id(client, identity)
             _written(client.revoke_key(whole, reason), as_json)
             for warning in key_warnings(client, whole):
-                _errors.print(warning, markup=False, soft_wrap=True)
+                errors.print(warning, markup=False, soft_wrap=True)
             return
         if scenario is None:
             raise typer.BadParameter("a candidate or a release needs --scenario")
@@ -125,7 +123,7 @@ def revoke(
             _written(client.revoke_release(scenario, whole, reason), as_json)
         served = client.scenario(scenario).channels.items()
         for channel in (name for name, each in served if each.release_id == whole):
-            _errors.print(
+            errors.print(
                 f"It is still served in channel {channel}: roll back now, since a revocation "
                 "moves no pointer."
             )

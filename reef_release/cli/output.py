@@ -1,4 +1,8 @@
-"""Printing for people and for programs, and the one way a verb ends with an error."""
+"""Printing for people and for programs, and the one way a verb ends with an error.
+
+Whatever somebody wrote into a reason, a tag or a reply, the terminal gets it as text: what prints
+nothing, moves the cursor or turns the line is named for people and escaped in JSON.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,34 @@ from typing import Any, NoReturn
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from reef_release.errors import ReefError
+from reef_release.domain.visible import escape_hidden, visible
+from reef_release.errors import ReefError, token_hint, told
 
-__all__ = ["complain", "console", "emit", "fail", "print_table", "write_json"]
+__all__ = [
+    "complain",
+    "console",
+    "emit",
+    "errors",
+    "fail",
+    "print_list",
+    "print_table",
+    "write_json",
+]
 
 _PLAIN_WIDTH = 140
 
-console = Console(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-_errors = Console(stderr=True, highlight=False)
+
+class _Terminal(Console):
+    """Every text that is printed, by itself or in a table, goes through `render_str`."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
+console = _Terminal(highlight=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+errors = _Terminal(stderr=True, highlight=False)
 
 
 def emit(value: Any, *, as_json: bool, text: str | None = None) -> None:
@@ -29,7 +52,7 @@ def emit(value: Any, *, as_json: bool, text: str | None = None) -> None:
         console.print(text, markup=False, soft_wrap=True)
     else:
         formatted = msgspec.json.format(msgspec.json.encode(value), indent=2)
-        console.print(formatted.decode(), markup=False, soft_wrap=True)
+        console.print(escape_hidden(formatted.decode()), markup=False, soft_wrap=True)
 
 
 def write_json(value: Any) -> None:
@@ -37,28 +60,34 @@ def write_json(value: Any) -> None:
     text = msgspec.json.encode(value).decode()
     if (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8"):
         text = json.dumps(json.loads(text), separators=(",", ":"))
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(escape_hidden(text) + "\n")
 
 
-def print_table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    whole: Sequence[str] = (),
-) -> None:
-    """A table for people; columns named in *whole* are never folded, so that ids can be copied."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table for people, folded where the terminal is narrow; ids are for `print_list`."""
     table = Table(title=title, title_justify="left", show_lines=False)
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in whole)
+        table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*row)
     console.print(table)
 
 
+def print_list(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows of one line each under *columns*, never folded or cut: whatever stands there is copied
+    whole, however wide the terminal is.
+    """
+    every = [columns, *rows]
+    widths = [max(len(row[index]) for row in every) for index in range(len(columns))]
+    console.print(title, style="italic", markup=False, soft_wrap=True)
+    for row in every:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        console.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
+
+
 def complain(error: ReefError) -> None:
     """Say on standard error what is wrong and what to do."""
-    _errors.print(f"error: {error}", markup=False, soft_wrap=True)
+    errors.print(f"error: {told(error)}", markup=False, soft_wrap=True)
 
 
 def fail(error: ReefError, *, as_json: bool = False, status: int = 2) -> NoReturn:
@@ -67,7 +96,7 @@ def fail(error: ReefError, *, as_json: bool = False, status: int = 2) -> NoRetur
         problem = {
             "error": error.problem,
             "detail": error.detail,
-            "next_step": error.next_step,
+            "next_step": " ".join(filter(None, (error.next_step, token_hint(error)))),
             "reasons": [msgspec.to_builtins(reason) for reason in error.reasons],
         }
         write_json(problem)

@@ -298,5 +298,7 @@ class Play:
 
 def _tally(view: CandidateView) -> str:
     gate = view.gates[-1]
-    told = f"{gate.passed_count} of {gate.trial_count} trials passed"
-    return told + (f", {gate.error_count} could not be carried out" if gate.error_count else "")
+    told = f"{gate.passed_count} of {gate.task_count} tasks passed"
+    return told + (
+        f", {gate.error_count} trials could not be carried out" if gate.error_count else ""
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from reef_release.client import ReefClient
 from reef_release.wire import KeyView, ReleaseView
 
-__all__ = ["NEW_KEY", "key_counts", "key_warnings", "resting_lines"]
+__all__ = ["NEW_KEY", "key_counts", "key_warnings", "keyless_line", "resting_lines"]
 
 _SHORT = 16
 NEW_KEY = (
@@ -26,6 +26,13 @@ _WITHOUT = {
 def key_counts(keys: Iterable[KeyView], role: str) -> bool:
     """Whether any key of *role* counts."""
     return any(key.role == role and key.revoked_position is None for key in keys)
+
+
+def keyless_line(client: ReefClient) -> str:
+    """That no gate can end, while it is so: then whoever waits for one waits in vain."""
+    if key_counts(client.trust_keys(), "gate"):
+        return ""
+    return f"No gate key counts, so no gate can end. {NEW_KEY}"
 
 
 def resting_lines(

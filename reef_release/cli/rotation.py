@@ -16,7 +16,7 @@ import typer
 
 from reef_release.cli.identities import whole_id
 from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, connect
-from reef_release.cli.output import emit, print_table
+from reef_release.cli.output import emit, print_list
 from reef_release.errors import SettingsError
 from reef_release.settings import load_settings
 from reef_release.signing.keys import Role
@@ -165,7 +165,7 @@ def list_keys(
         ]
         for each in keys
     ]
-    print_table("Keys", ["role", "key id", "from", "revoked at", "file here"], rows)
+    print_list("Keys", ["role", "key id", "from", "revoked at", "file here"], rows)
 
 
 def _say_signatures(text: str, before: str, file: Path, as_json: bool, first: str = "") -> None:

@@ -24,7 +24,6 @@ _DECIDED_BY_UP = {
     "database_url": "an embedded PostgreSQL in HOME/postgres",
     "host": "127.0.0.1",
     "keys": "HOME/keys",
-    "port": "that of --port",
 }
 
 
@@ -81,7 +80,9 @@ def migrate(
 
 def up(
     home: Home = None,
-    port: Annotated[int, typer.Option("--port", help="Port of the API.")] = 8470,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Port of the API; default REEF_PORT, else 8470.")
+    ] = None,
 ) -> None:
     """Everything on this machine with the tiny policy, kept running until Ctrl-C.
 
@@ -103,13 +104,13 @@ def up(
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     signal.signal(signal.SIGINT, lambda *_: stopped.set())
-    settings = load_settings(home=home)
+    settings = load_settings(home=home, port=port)
     given = given_settings(settings)
     with LocalStack(
         settings.home,
         scenario=SCENARIO,
         learning=homework_learning(),
-        port=port,
+        port=settings.port,
         service_settings=given,
     ) as stack:
         stack.prepare(_say)

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from reef_release.cli.options import DEFAULT_URL, AsJson, TokenFile, Url, connect
-from reef_release.cli.output import complain, console, emit, print_table, write_json
+from reef_release.cli.output import complain, console, emit, errors, print_table, write_json
 from reef_release.cli.signal_page import bar, show_signal
 from reef_release.errors import SettingsError
 
@@ -111,7 +111,8 @@ def replay(
     if not as_json:
         _summarise(correlator, methods, reasons)
     for finding in capture.findings():
-        typer.echo(f"{finding.code}: {finding.message}", err=as_json)
+        say = errors if as_json else console
+        say.print(f"{finding.code}: {finding.message}", markup=False, soft_wrap=True)
     if MALFORMED in reasons or capture.nothing_binds:
         raise typer.Exit(1)
 

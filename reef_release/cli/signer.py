@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from reef_release.cli.account import print_lines
 from reef_release.cli.options import DEFAULT_URL, Home, Once, TokenFile, Url, read_token
 from reef_release.settings import load_settings
 
@@ -34,7 +35,7 @@ def signer(
     from reef_release.signer import SignerConfig, run_signer
 
     keys = load_settings(home=home).keys_dir
-    run_signer(
+    signed = run_signer(
         SignerConfig(
             url=url,
             token=read_token(token_file),
@@ -43,3 +44,6 @@ def signer(
         ),
         once=once,
     )
+    if once:
+        none = "No candidate that passed its gate waits for a signature."
+        print_lines([f"Signed {signed} release{'' if signed == 1 else 's'}." if signed else none])

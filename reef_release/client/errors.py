@@ -14,6 +14,7 @@ import msgspec
 from reef_release import errors
 from reef_release.artifacts.errors import OffsetConflict
 from reef_release.domain.reasons import Reason
+from reef_release.domain.visible import visible, visible_values
 from reef_release.errors import ReefError
 
 __all__ = ["BadAnswer", "decoded", "error_from"]
@@ -71,9 +72,10 @@ def error_from(status: int, body: bytes, retry_after_s: float | None = None) -> 
     carries `status`.
     """
     try:
-        found = msgspec.json.decode(body, type=_Problem)
+        # It may quote what anybody wrote, and ends on terminals and in logs of workers.
+        found = msgspec.convert(visible_values(msgspec.json.decode(body)), _Problem)
     except _MALFORMED:
-        found = _Problem(detail=body[:_MAX_TEXT].decode("utf-8", "replace").strip())
+        found = _Problem(detail=visible(body[:_MAX_TEXT].decode("utf-8", "replace").strip()))
     name = found.type.replace("/", ":").rpartition(":")[2]
     detail = found.detail or found.title or f"The answer has status {status}."
     kind = _kind(name, status)

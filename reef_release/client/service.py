@@ -19,7 +19,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from reef_release import traffic_wire, wire
+from reef_release import account_wire, traffic_wire, wire
 from reef_release.artifacts.collector import collect
 from reef_release.artifacts.errors import DigestMismatch
 from reef_release.client import blobs
@@ -116,6 +116,10 @@ class ReefClient:
         request = wire.PolicyRequest(policy=policy, reason=reason)
         return self._send("PUT", scenario_path(scenario, "policy"), request, wire.WrittenView)
 
+    def account(self, scenario: str) -> account_wire.AccountView:
+        """What a scenario serves and why, what was refused and why, the last levers."""
+        return self._get(scenario_path(scenario, "account"), account_wire.AccountView)
+
     def hold(self, scenario: str, reason: str) -> wire.WrittenView:
         """Stop promotions until `resume`."""
         return self._reason(scenario_path(scenario, "hold"), reason)
@@ -163,17 +167,25 @@ class ReefClient:
         """One candidate."""
         return self._get(scenario_path(scenario, "candidates", candidate_id), wire.CandidateView)
 
+    def candidate_account(
+        self, scenario: str, candidate_id: str
+    ) -> account_wire.CandidateAccountView:
+        """What became of a candidate and why, rule by rule, and what comes next."""
+        path = scenario_path(scenario, "candidates", candidate_id, "account")
+        return self._get(path, account_wire.CandidateAccountView)
+
     def revoke_candidate(self, scenario: str, candidate_id: str, reason: str) -> wire.WrittenView:
         """Bar a candidate from being promoted or rolled back to from now on."""
         return self._reason(scenario_path(scenario, "candidates", candidate_id, "revoke"), reason)
 
     # Gates
 
-    def claim_gate(self, scenario: str, worker: str) -> wire.GateAssignment | None:
-        """A gate to work on; None when there is none now."""
-        answer = self._post(
-            scenario_path(scenario, "gates", "claim"), wire.ClaimRequest(worker=worker)
-        )
+    def claim_gate(
+        self, scenario: str, worker: str, key_id: str | None = None
+    ) -> wire.GateAssignment | None:
+        """A gate to work on with the gate key *key_id*; None when there is none now."""
+        request = wire.GateClaimRequest(worker=worker, key_id=key_id)
+        answer = self._post(scenario_path(scenario, "gates", "claim"), request)
         return None if answer.status == 204 else decoded(answer.body, wire.GateAssignment)
 
     def post_trial(self, scenario: str, gate_id: str, trial: wire.TrialRequest) -> wire.TrialView:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from reef_release.domain.gate import Gate
 from reef_release.domain.operation_events import ReleaseApproved
+from reef_release.domain.quorum import lacking_workers
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.state import Scenario, State
@@ -22,7 +23,8 @@ def approval_reasons(state: State, scenario: Scenario, data: ReleaseApproved) ->
         return [_no("no-passed-gate", "only what passed its gate can be approved of")]
     if gate.opened.candidate_id != data.release_id:
         return [_no("other-gate", f"gate {data.gate_id} passed for another candidate")]
-    reasons = revocation_reasons(state, scenario, data.release_id)
+    reasons = lacking_workers(state, scenario, gate)
+    reasons += revocation_reasons(state, scenario, data.release_id)
     release = scenario.releases.get(data.release_id)
     if release is not None and release.promoted_position is not None:
         reasons.append(_no("used", f"it was promoted at {release.promoted_position}"))

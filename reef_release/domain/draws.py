@@ -13,6 +13,7 @@ from bisect import bisect_left
 from dataclasses import replace
 
 from reef_release.domain.gating.budget import BudgetShare
+from reef_release.domain.quorum import passes_so_far
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate, Draw, PolicyInForce, Scenario
 
@@ -33,8 +34,11 @@ def share_at_opening(scenario: Scenario, candidate: Candidate) -> BudgetShare | 
     """What the gate that opens now over *candidate* is held to; a second one pays once more.
 
     It is never more than the draw was paid for: nobody may wait for promotions with a draw that
-    is known.
+    is known. The gate of one more worker has the share of the pass that it comes after and pays
+    nothing: both must pass, which is no likelier than that one of them does.
     """
+    if passes := passes_so_far(scenario, candidate):
+        return passes[-1].share
     budget, draw = scenario.policy.policy.budget, candidate.draw
     paid = None if budget is None or draw is None else draw.share
     if not candidate.gates:

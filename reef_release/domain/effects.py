@@ -224,6 +224,7 @@ def _gate_decided(
     gate.decision_position = envelope.position
     gate.decision_digest = digest
     gate.decision_key = key_id
+    gate.decision_actor = envelope.actor
     gate.attestation = data.attestation
     gate.canary = data.canary
 

@@ -66,6 +66,7 @@ class Gate:
     decision_position: int | None = None
     decision_digest: str | None = None
     decision_key: str | None = None
+    decision_actor: str = ""
     attestation: dict[str, Any] = field(default_factory=dict)
     canary: str | None = None
     share: BudgetShare | None = None

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 __all__ = [
+    "MAX_ERROR_CHARACTERS",
     "MAX_HINTS",
     "MAX_HINTS_OF_A_VOTE",
     "MAX_HINT_CHARACTERS",
@@ -36,6 +37,9 @@ MAX_HINTS_OF_A_VOTE = 10
 MAX_HINTS = 3
 MAX_WORDS_CHARACTERS = 2_000
 """Of what was rejected or is to stay."""
+MAX_ERROR_CHARACTERS = 200
+"""Of why nothing could be judged. The log keeps it for ever, so it is a code or a short sentence,
+and no place for what a person said."""
 
 _SCORES = (-1, 0, 1)
 

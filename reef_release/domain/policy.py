@@ -6,7 +6,7 @@ incumbent to be compared with. Each part must name at least one objective verifi
 
 A log is read for ever, so fields that came after the first version of the service may be absent
 from a document as a whole, which is fixed to mean none of it. A policy that is signed now spells
-them out.
+them out; only `gate_quorum` may be left out for ever, and is then 1.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from reef_release.errors import Refused
 __all__ = ["Generation", "Policy", "PolicyPart", "parse_new_policy", "parse_policy"]
 
 MAX_APPROVALS = 16
+MAX_QUORUM = 16
+_MAY_BE_LEFT_OUT = frozenset({"gate_quorum"})
+"""Few policies ask for more than one worker; the others need not say so."""
 ALLOWED_CHANGES = frozenset({"chat_template", "config", "generation_config", "tokenizer"})
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MAX_NAME = 64
@@ -62,7 +65,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `suite_max_gates`: gates after which the suite is retired. `budget`: what the standard rule's
     test against the incumbent may spend over the scenario's life, None for no bound on it.
     `approvals`: people who must approve of a passed gate before its candidate is promoted;
-    `watch`: how the served release is watched, None for not at all.
+    `watch`: how the served release is watched, None for not at all. `gate_quorum`: independent
+    gate workers, each with its own gate key, who must pass a candidate.
     """
 
     name: str
@@ -79,6 +83,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stated_budget: Budget | UnsetType | None = msgspec.field(default=UNSET, name="budget")
     stated_approvals: int | UnsetType = msgspec.field(default=UNSET, name="approvals")
     stated_watch: WatchRule | UnsetType | None = msgspec.field(default=UNSET, name="watch")
+    stated_quorum: int | UnsetType = msgspec.field(default=UNSET, name="gate_quorum")
 
     @property
     def budget(self) -> Budget | None:
@@ -99,6 +104,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def watch(self) -> WatchRule | None:
         """How what is served is watched; None also where the document is older than watches."""
         return None if self.stated_watch is UNSET else self.stated_watch
+
+    @property
+    def gate_quorum(self) -> int:
+        """How many independent gate workers must pass a candidate; 1 where it is left out."""
+        return 1 if self.stated_quorum is UNSET else self.stated_quorum
+
+    @property
+    def most_gates(self) -> int:
+        """The most gates of one candidate: each worker beyond the first has one more."""
+        return self.max_attempts + self.gate_quorum - 1
 
     def part(self, phase: str) -> PolicyPart:
         """The part for `phase`: "bootstrap" or "standard"."""
@@ -155,6 +170,8 @@ def parse_policy(document: bytes, objective: Callable[[str], bool | None]) -> Po
         )
     if not 0 <= policy.approvals <= MAX_APPROVALS:
         reasons.append(_reason("approvals", f"approvals is from 0 to {MAX_APPROVALS}"))
+    if not 1 <= policy.gate_quorum <= MAX_QUORUM:
+        reasons.append(_reason("gate-quorum", f"gate_quorum is from 1 to {MAX_QUORUM}"))
     if policy.watch is not None:
         reasons += watch_reasons(
             policy.watch, lambda name, specs: _verifier_reasons(name, specs, objective)
@@ -178,7 +195,7 @@ def parse_new_policy(document: bytes, objective: Callable[[str], bool | None]) -
         reasons.append(_reason("temperature", 'temperature must be a decimal such as "0.7"'))
     if reasons:
         raise Refused("The policy is refused.", reasons=reasons)
-    absent = sorted(_fields() - set(msgspec.to_builtins(policy)))
+    absent = sorted(_fields() - _MAY_BE_LEFT_OUT - set(msgspec.to_builtins(policy)))
     if absent:
         message = f"spell out every field: {', '.join(absent)}"
         raise Refused("The policy is refused.", reasons=[_reason("implicit-fields", message)])
@@ -194,7 +211,7 @@ def _reason(code: str, message: str, where: str = "") -> Reason:
 
 
 def _missing(value: Any) -> str:
-    missing = sorted(_fields() - set(value)) if isinstance(value, dict) else []
+    missing = sorted(_fields() - _MAY_BE_LEFT_OUT - set(value)) if isinstance(value, dict) else []
     return ", ".join(missing) or "a nested field is missing"
 
 

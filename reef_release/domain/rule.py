@@ -10,6 +10,7 @@ from reef_release.domain.approval import lacking_approvals
 from reef_release.domain.draws import draw_reasons
 from reef_release.domain.events import GateOpened, ReleasePromoted, ReleaseRolledBack
 from reef_release.domain.gate import Gate
+from reef_release.domain.quorum import lacking_workers, passes_so_far
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import key_reasons, revocation_reasons
 from reef_release.domain.same_weights import same_weights_reasons
@@ -65,6 +66,7 @@ def promotion_reasons(state: State, scenario: Scenario, data: ReleasePromoted) -
         reasons.append(
             _reason("not-signed", "no release.signed event covers this candidate and gate")
         )
+    reasons += lacking_workers(state, scenario, gate)
     reasons += lacking_approvals(scenario, gate)
     reasons += revocation_reasons(state, scenario, data.release_id)
     if scenario.held_reason is not None:
@@ -109,14 +111,14 @@ def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> 
         reasons.append(_reason("gate-open", "another gate of this channel is undecided"))
     in_force = scenario.policy
     gates = [scenario.gates[gate_id] for gate_id in candidate.gates]
-    if not all(_says_nothing_now(scenario, gate) for gate in gates):
+    if not all(_leaves_open(state, scenario, gate) for gate in gates):
         reasons.append(_reason("already-gated", "a gate has decided on this candidate already"))
     if gates and gates[0].opened.policy_digest != in_force.digest:
         # Another policy would draw other tasks; nobody may try a candidate's luck twice.
         reasons.append(
             _reason("other-draw", "a gate of this candidate was opened under another policy")
         )
-    if len(gates) >= in_force.policy.max_attempts:
+    if len(gates) >= in_force.policy.most_gates:
         reasons.append(_reason("attempts", "the policy allows this candidate no further gate"))
     if (data.policy_digest, data.suite) != (in_force.digest, in_force.policy.suite):
         reasons.append(_reason("other-policy", "policy or suite are not the ones in force"))
@@ -124,7 +126,8 @@ def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> 
     reasons += draw_reasons(scenario, candidate, data.base)
     reasons += same_weights_reasons(scenario, candidate)
     used = scenario.suite_gates.get(data.suite, 0)
-    if used >= in_force.policy.suite_max_gates:
+    if used >= in_force.policy.suite_max_gates and not passes_so_far(scenario, candidate):
+        # Another worker of a draw that began in time asks nothing new of the suite.
         reasons.append(
             _reason("suite-retired", f"the suite served {used} gates; sign a policy with another")
         )
@@ -144,22 +147,26 @@ def gate_opening_reasons(state: State, scenario: Scenario, data: GateOpened) -> 
     return reasons
 
 
-def is_decided(scenario: Scenario, candidate: Candidate) -> bool:
+def is_decided(state: State, scenario: Scenario, candidate: Candidate) -> bool:
     """Whether no gate can open over *candidate* by its own record; asked before all else."""
     if candidate.admitted_position is None or candidate.revoked_position is not None:
         return True
     gates = [scenario.gates[gate_id] for gate_id in candidate.gates]
-    attempts = scenario.policy.policy.max_attempts
-    return len(gates) >= attempts or not all(_says_nothing_now(scenario, gate) for gate in gates)
+    most = scenario.policy.policy.most_gates
+    return len(gates) >= most or not all(_leaves_open(state, scenario, each) for each in gates)
 
 
-def _says_nothing_now(scenario: Scenario, gate: Gate) -> bool:
-    """Whether *gate* leaves its candidate undecided: it failed to run, or passed on an old base."""
+def _leaves_open(state: State, scenario: Scenario, gate: Gate) -> bool:
+    """Whether *gate* leaves its candidate undecided.
+
+    It failed to run, passed on an old base, or passed and others have to pass it as well.
+    """
     if gate.outcome == "passed":
         serving = scenario.serving(gate.opened.channel)
         release = scenario.releases.get(gate.opened.candidate_id)
         promoted = release is not None and release.promoted_position is not None
-        return not promoted and serving is not None and serving.position > gate.opened_position
+        moved = serving is not None and serving.position > gate.opened_position
+        return not promoted and (moved or bool(lacking_workers(state, scenario, gate)))
     return gate.outcome in _RETRYABLE
 
 

@@ -19,6 +19,7 @@ from reef_release.domain.gate_rules import GATE_VALIDATORS
 from reef_release.domain.gating.admission import spent_reasons
 from reef_release.domain.gating.rules import protected_tasks
 from reef_release.domain.privacy import PRIVACY_VALIDATORS
+from reef_release.domain.quorum import lacking_workers
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.rule import promotion_reasons, rollback_reasons
@@ -184,6 +185,8 @@ def _release_signed(
         return [_no("signed", "this release is signed already")]
     if found.candidates[data.release_id].gates[-1] != data.gate_id:
         return [_no("other-gate", "a later gate of this candidate was opened")]
+    if reasons := lacking_workers(state, found, gate):
+        return reasons
     key_id = checks.bundle(data.bundle, data.release_id, state.active_keys("release"))
     if key_id != data.key_id:
         return [_no("key", f"the bundle is signed by key {key_id}")]

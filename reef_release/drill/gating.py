@@ -181,10 +181,12 @@ def gate_in_hand(
         held.end()
 
 
-def claimed(context: Context, scenario: str) -> GateInHand:
-    """The gate that opens next."""
-    client = context.client(TokenRole.GATE)
-    assignment = context.until(lambda: client.claim_gate(scenario, WORKER))
+def claimed(
+    context: Context, scenario: str, client: ReefClient | None = None, worker: str = WORKER
+) -> GateInHand:
+    """The gate that opens next, claimed with another token than the gate worker's, if given."""
+    client = client or context.client(TokenRole.GATE)
+    assignment = context.until(lambda: client.claim_gate(scenario, worker))
     assert assignment is not None
     gate = Gate(
         opened=assignment.opened,

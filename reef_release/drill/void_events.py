@@ -257,6 +257,7 @@ _POLICIES = (
     _void("limits", changed_policy, max_errors=-1),
     _void("allowed-changes", changed_policy, allowed_changes=["everything"]),
     _void("approvals", changed_policy, approvals=-1),
+    _void("gate-quorum", changed_policy, gate_quorum=0),
     _void("temperature", _generating, temperature="hot"),
     _void("max-new-tokens", _generating, max_new_tokens=0),
     _void("unknown-verifier", _parted, verifiers=["answer@1", "kindness@1"]),

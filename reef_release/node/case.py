@@ -11,7 +11,15 @@ from reef_release.node.ledger import Ledger
 from reef_release.signing.current import CurrentDocument
 from reef_release.signing.note import Checkpoint
 
-__all__ = ["Below", "Case", "Finding", "Material"]
+__all__ = ["Below", "Beside", "Case", "Finding", "Material"]
+
+
+class Beside(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A pass of the same draw by another gate worker; `trials` as in `Material`."""
+
+    opened: Leaf
+    passed: Leaf
+    trials: list[Leaf] | None = None
 
 
 class Below(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,6 +29,7 @@ class Below(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     passed: Leaf
     signed: Leaf
     bundle: str
+    beside: list[Beside] = []
 
 
 class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,7 +39,8 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pointer event before the promotion, None for the first. `trust` and `scenario` are whole
     streams; `revocations` are those of this release and of its foundation. `bundle` is JSON text.
     `trials` are all trials of the gate, None if they were not asked for. `foundation` is the
-    submission of the release under an adapter, `below` what that one rests on.
+    submission of the release under an adapter, `below` what that one rests on. `beside` are passes
+    by other gate workers before the one that the promotion names.
     """
 
     pointer: Leaf
@@ -47,6 +57,7 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     scenario: list[Leaf]
     revocations: list[Leaf]
     bundle: str
+    beside: list[Beside] = []
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,15 +21,38 @@ from reef_release.node.releases import Releases
 from reef_release.node.trusted import Opened, Trusted
 from reef_release.node.vault import Served, Vault
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["AsOf", "Explanation", "explain"]
+
+
+class AsOf(msgspec.Struct, frozen=True, kw_only=True):
+    """The document that an explanation rests on, over the first `events` events of the log.
+
+    What came later is not in it, revocations least of all, but for keys that a newer root leaves
+    out. `newest_serial` and `newest_issued_at` are of the last document that the node accepted.
+    """
+
+    serial: int
+    events: int
+    issued_at: str
+    newest_serial: int
+    newest_issued_at: str
+
+    def __str__(self) -> str:
+        return (
+            f"As of the document with serial {self.serial} over {self.events} events, issued at "
+            f"{self.issued_at}; the newest that this node accepted has serial "
+            f"{self.newest_serial}, issued at {self.newest_issued_at}. A revocation after those "
+            "events is not in it and moves no pointer: `reef-release status` tells it. The "
+            "rollback that answers it, this node sees at its next poll."
+        )
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """What was found.
 
     `may_be_served` is the verdict of the rules; `findings` say which held, `reasons` which did
-    not. `warnings` change nothing of that: what was revoked since, and how old the last document
-    is.
+    not. `as_of` says up to where it looked; None when nothing could be judged. `warnings` change
+    nothing of that: what was revoked since, and how old the last document is.
     """
 
     scenario: str
@@ -39,6 +62,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     reasons: list[Reason]
     warnings: list[Reason]
+    as_of: AsOf | None = None
 
 
 def explain(
@@ -57,11 +81,13 @@ def explain(
     findings: list[Finding] = []
     reasons = [_nothing_loaded(config, trusted)]
     warnings: list[Reason] = []
+    as_of = None
     if served is not None:
         try:
             again = judge_again(trusted, served, trials=config.trials)
             warnings += again.grounds.since
             findings = _findings(config, trusted, served, again)
+            as_of = _as_of(trusted, again.opened)
             reasons = []
         except ReefError as error:
             reasons = list(error.reasons) or [Reason(code=error.problem, message=error.detail)]
@@ -73,6 +99,17 @@ def explain(
         findings=findings,
         reasons=reasons,
         warnings=[*warnings, stale] if stale else warnings,
+        as_of=as_of,
+    )
+
+
+def _as_of(trusted: Trusted, opened: Opened) -> AsOf:
+    return AsOf(
+        serial=opened.document.serial,
+        events=opened.checkpoint.size,
+        issued_at=opened.document.issued_at,
+        newest_serial=trusted.memory.serial,
+        newest_issued_at=trusted.memory.time_floor,
     )
 
 

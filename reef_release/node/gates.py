@@ -1,18 +1,24 @@
-"""Rule: a gate of exactly this release, base and channel passed, signed, and is not stale."""
+"""Rule: a gate of exactly this release, base and channel passed, signed, and is not stale.
+
+Where the policy asks for several gate workers, the passes beside it are of the same draw, and each
+is judged as that one is.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reef_release.domain.decision import GateDecision
 from reef_release.domain.events import GateOpened, GatePassed, GateTrial
-from reef_release.node.case import Case
-from reef_release.node.leaves import Proven, refuse
+from reef_release.node.case import Beside, Case
+from reef_release.node.leaves import Leaf, Proven, refuse
 from reef_release.node.moves import Move
+from reef_release.node.quorum import Pass
 from reef_release.signing.keys import Role
 from reef_release.signing.vsa import VerifiedDecision, verify_decision
 
-__all__ = ["PassedGate", "passed"]
+__all__ = ["PassedGate", "passed", "passed_beside"]
 
 _SHARED = (
     "gate_id",
@@ -36,6 +42,11 @@ class PassedGate:
     passing: Proven
     verified: VerifiedDecision
     canary: str
+
+    @property
+    def signed(self) -> Pass:
+        """By whom."""
+        return Pass(key_id=self.verified.key_id, actor=self.passing.envelope.actor)
 
 
 def passed(case: Case, move: Move) -> PassedGate:
@@ -86,18 +97,64 @@ def passed(case: Case, move: Move) -> PassedGate:
         f"{decision.trial_count} trials",
     )
     if case.trials:
-        told = _trials(case, opening, passing, decision)
+        told = _trials(case, case.material.trials, opening, passing, decision)
         case.found("all trials of the gate stand in the log", told)
     return PassedGate(opening=opening, passing=passing, verified=verified, canary=decision.canary)
 
 
-def _trials(case: Case, opening: Proven, passing: Proven, decision: GateDecision) -> str:
+def passed_beside(
+    case: Case, shown: Sequence[Beside], opening: Proven, after: int, *, trials: bool
+) -> list[PassedGate]:
+    """The passes *shown* of the draw that the gate opened at *opening* had, too.
+
+    They lie between the position *after* and that opening; with *trials* all of theirs must be
+    shown. Raises `Refused` and `SignatureRejected`.
+    """
+    scenario = case.document.scenario
+    main = opening.as_a(GateOpened, scenario)
+    draw = [getattr(main, name) for name in _SHARED[1:]]
+    found: dict[str, PassedGate] = {}
+    for each in shown:
+        own, passing = case.proven(each.opened), case.proven(each.passed)
+        opened, posted = own.as_a(GateOpened, scenario), passing.as_a(GatePassed, scenario)
+        verified = verify_decision(
+            posted.attestation, case.ledger.counting(Role.GATE, passing.position)
+        )
+        decision = verified.decision
+        says = [getattr(decision, name) for name in _SHARED]
+        same = (
+            says == [getattr(opened, name) for name in _SHARED]
+            and says[1:] == draw
+            and (posted.gate_id, posted.candidate_id, posted.base, posted.channel)
+            == (opened.gate_id, main.candidate_id, main.base, main.channel)
+            and (decision.scenario, decision.outcome) == (scenario, "passed")
+            and decision.canary is not None
+            and decision.canary == posted.canary
+        )
+        in_order = after < own.position < passing.position < opening.position
+        if not same or not in_order or own.envelope.version != 1 or opened.gate_id in found:
+            raise refuse("other-gate", "a pass that was shown beside it is not one of its draw")
+        if trials:
+            _trials(case, each.trials, own, passing, decision)
+        found[opened.gate_id] = PassedGate(
+            opening=own, passing=passing, verified=verified, canary=decision.canary or ""
+        )
+    return list(found.values())
+
+
+def _trials(
+    case: Case,
+    shown: Sequence[Leaf] | None,
+    opening: Proven,
+    passing: Proven,
+    decision: GateDecision,
+) -> str:
     """The verdicts of the trials in a word per side: right, wrong, or not carried out.
 
     The events of a gate are one stream without a gap, so none can be left out between its
     opening and its end.
     """
-    events = [case.proven(leaf) for leaf in case.material.trials or ()]
+    events = [case.proven(leaf) for leaf in shown or ()]
     trials = [event.as_a(GateTrial, case.document.scenario) for event in events]
     course = [(each.envelope.stream, each.envelope.version) for each in (*events, passing)]
     expected = range(2, passing.envelope.version + 1)

@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from reef_release.domain.events import GLOBAL, FileEntry
 from reef_release.domain.reasons import Reason
 from reef_release.node.case import Case, Finding, Material
-from reef_release.node.gates import passed
+from reef_release.node.gates import passed, passed_beside
 from reef_release.node.leaves import refuse, stream
 from reef_release.node.ledger import Ledger
 from reef_release.node.moves import moved
 from reef_release.node.policies import Objective, applied
+from reef_release.node.quorum import gate_keys
 from reef_release.node.revocations import (
     foundation_signers,
     require_no_revocation,
@@ -92,13 +93,18 @@ def verify(
     gate = passed(case, move)
     in_force = applied(case, move, gate, objective)
     weights = signed_files(case, move, gate)
-    own = {
-        Role.GATE: gate.verified.key_id,
-        Role.POLICY: in_force.key_id,
-        Role.RELEASE: weights.key_id,
-    }
+    wanted, passes = in_force.policy.gate_quorum, [gate]
+    if wanted > 1:
+        after = move.previous_position
+        passes += passed_beside(case, material.beside, gate.opening, after, trials=trials)
+    signed = [each.signed for each in passes]
+    own = [
+        *((Role.GATE, key_id) for key_id in gate_keys(case, wanted, signed, move.pointer.position)),
+        (Role.POLICY, in_force.key_id),
+        (Role.RELEASE, weights.key_id),
+    ]
     below = weights.foundation
-    under = {} if below is None else foundation_signers(case, below, objective)
+    under = () if below is None else foundation_signers(case, move, below, objective)
     require_no_revocation(case, move, own, below, under)
     return Grounds(
         release_id=case.release_id,

@@ -15,7 +15,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.canonical import sha256_hex
 from reef_release.domain.events import Event, decode
 from reef_release.errors import InvalidEvent
-from reef_release.node.case import Below, Material
+from reef_release.node.case import Below, Beside, Material
 from reef_release.node.leaves import Leaf, refuse
 from reef_release.signing.current import CurrentDocument
 
@@ -59,7 +59,7 @@ class _Gathering:
         gate_id = getattr(promotion.event.data, "gate_id", "")
         # A gate that opened before the previous pointer event is stale, so none is sought.
         opened = self._first(ev.GateOpened, start, "stale-gate", gate_id=gate_id)
-        passed = self._first(ev.GatePassed, opened.position, gate_id=gate_id)
+        passed, beside = self._passes(opened, start, trials=trials)
         submitted = self._submission(release_id)
         foundation = getattr(submitted.event.data, "foundation", None)
         return Material(
@@ -90,6 +90,7 @@ class _Gathering:
                 if _subject(each) in (release_id, foundation)
             ],
             bundle=_text(self._client.bundle(self._document.scenario, release_id)),
+            beside=beside,
         )
 
     def _below(self, foundation: str) -> Below:
@@ -106,13 +107,48 @@ class _Gathering:
             raise refuse("missing-event", "the service shows no signing of the foundation")
         gate_id = getattr(signings[-1].event.data, "gate_id", "")
         opened = self._first(ev.GateOpened, -1, gate_id=gate_id)
-        passed = self._first(ev.GatePassed, opened.position, gate_id=gate_id)
+        passed, beside = self._passes(opened, -1, trials=False)
         return Below(
             opened=self._leaf(opened),
             passed=self._leaf(passed),
             signed=self._leaf(signings[-1]),
             bundle=_text(bundle),
+            beside=beside,
         )
+
+    def _passes(self, opened: _Found, start: int, *, trials: bool) -> tuple[_Found, list[Beside]]:
+        """The pass of the gate that *opened*, and those of its draw by other workers before it.
+
+        All lie after *start*.
+        """
+        before: dict[str, _Found] = {}
+        gate_id = getattr(opened.event.data, "gate_id", "")
+        for each in self._events(self._document.scenario, ev.GatePassed, start):
+            data = each.event.data
+            if not isinstance(data, ev.GatePassed):
+                continue
+            if data.gate_id == gate_id and each.position > opened.position:
+                return each, self._beside(opened, start, before, trials)
+            if data.candidate_id == getattr(opened.event.data, "candidate_id", ""):
+                before.setdefault(data.gate_id, each)
+        raise refuse("missing-event", f"the service shows no gate.passed of gate {gate_id[:12]}")
+
+    def _beside(
+        self, opened: _Found, start: int, passes: dict[str, _Found], trials: bool
+    ) -> list[Beside]:
+        """What proves those of *passes* that are of the draw of *opened*."""
+        found = []
+        for gate_id, passed in passes.items():
+            own = self._first(ev.GateOpened, start, gate_id=gate_id)
+            if _draw(own) == _draw(opened):
+                found.append(
+                    Beside(
+                        opened=self._leaf(own),
+                        passed=self._leaf(passed),
+                        trials=self._trials(gate_id, own, passed) if trials else None,
+                    )
+                )
+        return found
 
     def _trials(self, gate_id: str, opened: _Found, passed: _Found) -> list[Leaf]:
         """The trials of a gate, which lie between its opening and its end."""
@@ -186,6 +222,12 @@ class _Found:
     @property
     def position(self) -> int:
         return self.event.envelope.position
+
+
+def _draw(opened: _Found) -> tuple[object, ...]:
+    """What gates of one draw have in common."""
+    fields = ("candidate_id", "base", "channel", "policy_digest", "suite", "seed")
+    return tuple(getattr(opened.event.data, name, None) for name in fields)
 
 
 def _subject(revocation: _Found) -> str | None:

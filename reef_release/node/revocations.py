@@ -7,7 +7,7 @@ for a rollback, which is a new move.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from reef_release.domain.canonical import sha256_hex
 from reef_release.domain.events import (
@@ -20,9 +20,11 @@ from reef_release.domain.events import (
 from reef_release.domain.reasons import Reason
 from reef_release.domain.weights import digests_by_path
 from reef_release.node.case import Case
+from reef_release.node.gates import passed_beside
 from reef_release.node.leaves import refuse
 from reef_release.node.moves import Move
 from reef_release.node.policies import Objective, in_force_at
+from reef_release.node.quorum import Pass, gate_keys
 from reef_release.node.weights import Foundation
 from reef_release.signing.keys import Role
 from reef_release.signing.root import TrustRoot
@@ -31,11 +33,13 @@ from reef_release.signing.weights import verify_bundle
 
 __all__ = ["Signers", "foundation_signers", "require_no_revocation", "revoked_since"]
 
-Signers = Mapping[Role, str]
-"""The ids of the keys behind one release."""
+Signers = Sequence[tuple[Role, str]]
+"""The keys behind one release by role and id; there may be several gate keys."""
 
 
-def foundation_signers(case: Case, foundation: Foundation, objective: Objective) -> Signers:
+def foundation_signers(
+    case: Case, move: Move, foundation: Foundation, objective: Objective
+) -> Signers:
     """Who passed and signed the release under an adapter.
 
     That it was promoted is not shown again. Raises `Refused` and `SignatureRejected`.
@@ -70,11 +74,17 @@ def foundation_signers(case: Case, foundation: Foundation, objective: Objective)
     if logged != shown or not in_order or decision.scenario != scenario:
         raise refuse("foundation", "the signature shown is not that of the adapter's foundation")
     in_force = in_force_at(case, opening.position, decision.policy_digest, objective)
-    return {
-        Role.GATE: passed.key_id,
-        Role.POLICY: in_force.key_id,
-        Role.RELEASE: verified.key_id,
-    }
+    passes = [Pass(key_id=passed.key_id, actor=passing.envelope.actor)]
+    wanted = in_force.policy.gate_quorum
+    if wanted > 1:
+        beside = passed_beside(case, below.beside, opening, -1, trials=False)
+        passes += [each.signed for each in beside]
+    keys = gate_keys(case, wanted, passes, move.pointer.position, " of the foundation")
+    return [
+        *((Role.GATE, key_id) for key_id in keys),
+        (Role.POLICY, in_force.key_id),
+        (Role.RELEASE, verified.key_id),
+    ]
 
 
 def require_no_revocation(
@@ -97,7 +107,7 @@ def require_no_revocation(
                         f"moved at {position}",
                     )
     for of, signers in (("", own), (" of the foundation", below)):
-        for role, key_id in signers.items():
+        for role, key_id in signers:
             revoked = case.ledger.revoked_before(key_id, position)
             if revoked is not None:
                 raise refuse(
@@ -133,7 +143,7 @@ def revoked_since(
                 if subject in names and event.position > position:
                     found.append(f"{names[subject]} was revoked at {event.position}")
     for of, signers in (("", own), (" of the foundation", below)):
-        for role, key_id in signers.items():
+        for role, key_id in signers:
             name, at = f"the {role} key {key_id[:12]}{of}", case.ledger.revoked.get(key_id)
             if at is not None:
                 found.append(f"{name} was revoked at {at}")

@@ -81,7 +81,8 @@ class LiveState:
         lacking = [
             violation.position
             for violation in self.state.violations
-            if any(reason.code == BlobMissing.problem for reason in violation.reasons)
+            # Any other reason stands without the blob as well.
+            if all(reason.code == BlobMissing.problem for reason in violation.reasons)
         ]
         if lacking and not accepted:
             raise SettingsError(

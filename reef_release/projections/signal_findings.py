@@ -98,17 +98,18 @@ def _given_up(scenario: Scenario, total: Counts) -> list[Reason]:
     if failed := total.refused["quarantined"]:
         batches = _newest_batches(scenario, "quarantined")
         message = (
-            f"{failed} judged turns are trained no more, since trainers failed on them again and "
-            f"again, at last in the batches {', '.join(batches)}. Look at the "
+            f"{failed} judged turn{_s(failed)} will be trained no more, since trainers failed "
+            f"again and again, at last in the batches {', '.join(batches)}. Look at the "
             "trainer; when it was at fault, `reef-release restore BATCH` lets their samples be "
             "trained again."
         )
         found.append(Reason(code="trainers-failed", message=message))
     if lost := total.refused["came-to-nothing"]:
         batches = _newest_batches(scenario, "came-to-nothing")
+        lines = _most_lines(scenario, batches)
         message = (
-            f"{lost} judged turns are trained no more: their candidates were not promoted in "
-            f"{_most_lines(scenario, batches)} lines, at last with the batches "
+            f"{lost} judged turn{_s(lost)} will be trained no more: their candidates were not "
+            f"promoted in {lines} line{_s(lines)}, at last with the batches "
             f"{', '.join(batches)}. An "
             "ordinary refusal by the gate counts, so compare first what the gate asks with what "
             "the development tasks favour; `reef-release restore BATCH` lets their samples be "
@@ -116,6 +117,10 @@ def _given_up(scenario: Scenario, total: Counts) -> list[Reason]:
         )
         found.append(Reason(code="not-promoted", message=message))
     return found
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def _most_lines(scenario: Scenario, batches: Iterable[str]) -> int:

@@ -1,4 +1,4 @@
-"""The pages: what auditors and operators see in a browser.
+"""The pages: what auditors and operators see in a browser; `accounts` tell it to programs.
 
 Guide for whoever adds a page
 -----------------------------
@@ -19,4 +19,5 @@ and a *handler* in `routes/`, listed in `pages.HANDLERS`. Nothing else knows of 
 - Everything works without JavaScript, but for live updates and the checking of proofs.
 - What changes something is a form in `actions`, which pulls a lever of `reef_release.api.levers`:
   the same one that the API pulls.
+- What a page says of a scenario or a candidate in words, its account says too (`accounts`).
 """

@@ -1,4 +1,8 @@
-"""Who sees a page, and which requests may change something."""
+"""Who sees which page, and which requests may change something.
+
+Auditors and operators see every page. Approvers see those that an approval rests on: what waits and
+is served, candidates, gates and the signal, as the API shows them; never events, sessions or texts.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from litestar.handlers import BaseRouteHandler
 from reef_release.api.access import require_scenario
 from reef_release.api.service import Service
 from reef_release.errors import Forbidden
-from reef_release.tokens import Principal
+from reef_release.tokens import Principal, TokenRole
 from reef_release.web.session import COOKIE, ROLES, Session, Sessions
 
 __all__ = [
@@ -19,9 +23,15 @@ __all__ = [
     "check_form",
     "check_origin",
     "check_role",
+    "place_of",
+    "sees",
     "session_of",
     "signed_in",
 ]
+
+_PLACES_OF_APPROVERS = frozenset(
+    {"", "candidates", "do", "gates", "policies", "sign-out", "signal", "theme"}
+)
 
 FORM_LIMIT_BYTES = 65_536
 """A form is parsed before anybody is known: the longest reason fits, and nothing that blocks."""
@@ -34,11 +44,16 @@ def session_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Session:
 
 
 async def signed_in(
-    connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler
+    connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler
 ) -> None:
-    """A guard that admits people who are signed in, and to the scenario of their token alone."""
+    """A guard that admits people who are signed in, to the pages of their role and scenario."""
     session = session_of(connection)
     check_role(session.principal)
+    if not all(sees(session.principal, place_of(path)) for path in handler.paths):
+        raise Forbidden(
+            f"This page is not for a token of role {session.principal.role}.",
+            next_step="Sign in with a token of role audit or operate to see it.",
+        )
     scenario = connection.path_params.get("scenario")
     if scenario is not None:
         require_scenario(session.principal, scenario)
@@ -51,9 +66,21 @@ def check_role(principal: Principal) -> None:
     if principal.role not in ROLES:
         raise Forbidden(
             f"A token of role {principal.role} is not for the pages.",
-            next_step="Use a token of role audit to look, or of role operate to act as well; "
-            "`reef-release token create --role audit` makes one.",
+            next_step="Use a token of role audit to look, of role approve to approve, or of role "
+            "operate to act in other ways as well; `reef-release token create --role audit` makes "
+            "one. Programs send theirs to the API.",
         )
+
+
+def sees(principal: Principal, place: str) -> bool:
+    """Whether *principal* is shown the pages of a `place_of`."""
+    return principal.role is not TokenRole.APPROVE or place in _PLACES_OF_APPROVERS
+
+
+def place_of(path: str) -> str:
+    """What the path of a route leads to: its word below a scenario, or else its first."""
+    words = path.strip("/").split("/")
+    return "".join(words[2:3]) if words[0] == "s" else words[0]
 
 
 def check_origin(request: Request[Any, Any, Any]) -> None:

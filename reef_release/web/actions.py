@@ -1,4 +1,4 @@
-"""What an operator may do on a page: confirm, say why, and pull the same lever as the API.
+"""What people may do on a page: confirm, say why, and pull the same lever as the API.
 
 An action is shown first (GET) and done by sending the form (POST); the form carries the token of
 the session. What a rule refuses comes back on the page with every reason, and nothing is written.
@@ -17,7 +17,7 @@ from reef_release.tokens import Principal, TokenRole
 from reef_release.web.erasure_actions import erase_said, foresee_erasure, session_of
 from reef_release.wire import WrittenView
 
-__all__ = ["ACTIONS", "Action", "action_named", "check_operator"]
+__all__ = ["ACTIONS", "Action", "action_named", "check_may_do"]
 
 Lever = Callable[[Service, str, str, Mapping[str, str], str], Awaitable[WrittenView]]
 """Service, actor, scenario, the fields of the form, the reason."""
@@ -47,6 +47,7 @@ class Action:
     button: str
     fields: tuple[str, ...]
     lever: Lever
+    roles: tuple[TokenRole, ...] = (TokenRole.OPERATE,)
     is_grave: bool = False
     foresight: Foresight | None = None
     back: Back = _overview
@@ -162,6 +163,7 @@ ACTIONS: Mapping[str, Action] = {
             button="Approve",
             fields=("release_id",),
             lever=_approve,
+            roles=(TokenRole.APPROVE, TokenRole.OPERATE),
         ),
         Action(
             name="erase-call",
@@ -196,10 +198,10 @@ def action_named(name: str) -> Action:
     return ACTIONS[name]
 
 
-def check_operator(principal: Principal) -> None:
-    """Raises `Forbidden` for whoever may only look."""
-    if principal.role is not TokenRole.OPERATE:
+def check_may_do(principal: Principal, action: Action) -> None:
+    """Raises `Forbidden` for whoever may only look, or do something else."""
+    if principal.role not in action.roles:
         raise Forbidden(
-            "A token of role audit may look at everything and change nothing.",
-            next_step="Sign in with a token of role operate.",
+            f"A token of role {principal.role} may not do this: {action.title}.",
+            next_step=f"Sign in with a token of role {' or '.join(sorted(action.roles))}.",
         )

@@ -15,8 +15,8 @@ from functools import lru_cache
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate
 from reef_release.domain.gating.betting import BettingTest, Counts, e_value
+from reef_release.domain.gating.rule_words import asks_for, sequential_tests, tally_words
 from reef_release.domain.gating.slots import Slot
-from reef_release.web.rule_words import asks_for, sequential_tests, tally_words
 
 __all__ = ["TestCourse", "courses"]
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from reef_release.domain.draws import draw_reasons
 from reef_release.domain.gate import Gate
+from reef_release.domain.quorum import lacking_workers, passes_with, workers_behind
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import key_reasons
-from reef_release.domain.state import Candidate, Scenario, State
-from reef_release.web.facts import reached, release_at, serving_at
+from reef_release.domain.state import Candidate, Pointer, Scenario, State
+from reef_release.web.facts import reached, release_at, served_before, serving_at
 
 __all__ = ["Step", "reasons_against", "status_of", "steps_of"]
 
@@ -81,15 +82,20 @@ def steps_of(
         if release.revoked_position is not None:
             steps.append(Step(position=release.revoked_position, what="release revoked"))
     steps += [
-        Step(
-            position=pointer.position,
-            what="promoted" if pointer.kind == "release.promoted" else "rolled back to",
-            detail=pointer.reason,
-        )
+        _move(scenario, candidate.submitted.channel, pointer)
         for pointer in scenario.pointers.get(candidate.submitted.channel, [])
         if pointer.release_id == candidate.candidate_id and pointer.position <= at
     ]
     return sorted(steps, key=lambda each: each.position)
+
+
+def _move(scenario: Scenario, channel: str, pointer: Pointer) -> Step:
+    before = served_before(scenario, channel, pointer.position)
+    if pointer.kind == "release.promoted":
+        what, detail = "promoted", "as the origin" if before is None else f"over {before[:12]}"
+    else:
+        what, detail = "rolled back to", f"from {(before or '')[:12]}: “{pointer.reason}”"
+    return Step(position=pointer.position, what=what, detail=detail)
 
 
 def reasons_against(
@@ -110,7 +116,7 @@ def reasons_against(
         message = f"the release was revoked at {release.revoked_position}"
         yield Reason(code="revoked", message=message)
     if release is not None:
-        for role, key_id in _signers(scenario, release.key_id, newest):
+        for role, key_id in _signers(state, scenario, release.key_id, newest, at):
             for reason in key_reasons(state, role, key_id):
                 revoked = state.keys[key_id].revoked_position
                 if reached(revoked, at) is not None:
@@ -118,6 +124,8 @@ def reasons_against(
     if release is not None and release.promoted_position is not None:
         return
     if newest is not None and newest.outcome == "passed":
+        if release is None:
+            yield from lacking_workers(state, scenario, newest, at)
         wanted = newest.policy.approvals
         if approvals < wanted:
             message = f"the policy asks for {wanted} approvals, and {approvals} people gave one"
@@ -128,11 +136,13 @@ def reasons_against(
 
 
 def _signers(
-    scenario: Scenario, release_key: str, newest: Gate | None
+    state: State, scenario: Scenario, release_key: str, newest: Gate | None, at: int
 ) -> Iterator[tuple[str, str]]:
     yield "release", release_key
     if newest is not None and newest.decision_key is not None:
-        yield "gate", newest.decision_key
+        if workers_behind(state, scenario, newest, at) < newest.policy.gate_quorum:
+            for gate in passes_with(scenario, newest):
+                yield "gate", gate.decision_key or ""
         yield "policy", newest.policy_key
 
 

@@ -13,8 +13,16 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.web.candidate_course import Step, reasons_against, status_of, steps_of
-from reef_release.web.facts import candidate_at, key_counts_at, release_at, serving_at
-from reef_release.web.gate_page import headline
+from reef_release.web.facts import (
+    candidate_at,
+    key_counts_at,
+    policy_at,
+    release_at,
+    serving_at,
+    suite_gates_at,
+)
+from reef_release.web.gate_page import NO_KEY, headline
+from reef_release.web.words import count_of
 
 __all__ = [
     "Ancestor",
@@ -24,6 +32,7 @@ __all__ = [
     "other_of",
 ]
 
+_RETIRED = "The suite is retired, so none opens until a policy with another one is in force."
 _MOST_ANCESTORS = 12
 """Generations shown; each is a link from which the next ones are seen."""
 
@@ -89,7 +98,7 @@ def candidate_page(
     return CandidatePage(
         candidate=candidate,
         status=status_of(scenario, candidate, newest, at),
-        headline=_headline(scenario, candidate, newest, key_counts_at(state, "gate", at)),
+        headline=_headline(state, scenario, candidate, newest, at),
         reasons=tuple(reasons_against(state, scenario, candidate, newest, given, at)),
         steps=tuple(steps_of(state, scenario, candidate, gates, at)),
         ancestors=tuple(line[:_MOST_ANCESTORS]),
@@ -128,18 +137,23 @@ def other_of(scenario: Scenario, candidate: Candidate, at: int, against: str = "
 
 
 def _headline(
-    scenario: Scenario, candidate: Candidate, newest: Gate | None, key_counts: bool
+    state: State, scenario: Scenario, candidate: Candidate, newest: Gate | None, at: int
 ) -> str:
+    key_counts = key_counts_at(state, "gate", at)
     if newest is not None:
         return headline(scenario, newest, key_counts)
     match candidate.status:
         case "refused":
             count = len(candidate.reasons)
-            return f"Its files were refused for {count} reason{'' if count == 1 else 's'}."
-        case "admitted" if candidate.draw is None:
-            return "Admitted; its tasks are drawn by the next checkpoint."
+            return f"Its files were refused for {count_of(count, 'reason')}."
         case "admitted":
-            return "Admitted and drawn; no gate has opened over it."
+            words = "Admitted; its tasks are drawn by the next checkpoint."
+            if candidate.draw is not None:
+                words = "Admitted and drawn; no gate has opened over it."
+            policy = policy_at(scenario, at).policy
+            if suite_gates_at(scenario, policy.suite, at) >= policy.suite_max_gates:
+                words += f" {_RETIRED}"
+            return words if key_counts else f"{words} {NO_KEY}"
         case _:
             return "Submitted; its files are being examined."
 

@@ -10,7 +10,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.web.candidate_course import status_of
-from reef_release.web.facts import candidate_at, gate_at, reached
+from reef_release.web.facts import candidate_at, gate_at, key_counts_at, reached
 from reef_release.web.gate_page import headline
 from reef_release.web.score_difference import score_difference
 
@@ -66,13 +66,15 @@ def candidate_lines(
     *trials* has the positions of the valid trials of each gate of `undecided_among`.
     """
     lines = []
+    key_counts = key_counts_at(state, "gate", at)
     last = at if until is None else min(at, until)
+    key_counts = key_counts_at(state, "gate", at)
     for found in islice(_until(scenario, last), limit):
         candidate = candidate_at(state, scenario, found, at)
         gate = _newest(scenario, found, at)
         if gate is not None:
             gate = gate_at(gate, at, trials.get(gate.opened.gate_id))
-        lines.append(_line(scenario, candidate, gate, at))
+        lines.append(_line(scenario, candidate, gate, at, key_counts))
     return lines
 
 
@@ -87,7 +89,9 @@ def _newest(scenario: Scenario, candidate: Candidate, at: int) -> Gate | None:
     return next((gate for gate in gates if gate.opened_position <= at), None)
 
 
-def _line(scenario: Scenario, candidate: Candidate, gate: Gate | None, at: int) -> CandidateLine:
+def _line(
+    scenario: Scenario, candidate: Candidate, gate: Gate | None, at: int, key_counts: bool
+) -> CandidateLine:
     passes = [] if gate is None else gate.passes("candidate")
     difference = None
     if gate is not None and gate.opened.base is not None:
@@ -107,6 +111,6 @@ def _line(scenario: Scenario, candidate: Candidate, gate: Gate | None, at: int) 
         tasks=len(passes),
         difference=difference,
         reason=candidate.reasons[0] if candidate.reasons else None,
-        why="" if gate is None or candidate.reasons else headline(scenario, gate),
+        why="" if gate is None or candidate.reasons else headline(scenario, gate, key_counts),
         more=max(len(candidate.reasons) - 1, 0),
     )

@@ -1,4 +1,8 @@
-"""Errors as pages, for browsers; whoever does not ask for HTML gets the API's problem details."""
+"""Errors as pages, for browsers; whoever does not ask for HTML gets the API's problem details.
+
+A page says what is wrong in the words of people, and what to do: the framework's own messages are
+about types and patterns of the API, and none of them is shown.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,36 @@ from litestar.exceptions import (
     HTTPException,
     MethodNotAllowedException,
     NotFoundException,
+    ValidationException,
 )
 from litestar.response import Redirect
 
 from reef_release.api.problems import problem_for
-from reef_release.errors import ReefError, Unauthorized
+from reef_release.errors import BadRequest, NotFound, ReefError, Unauthorized
 from reef_release.web.frame import theme_of
 from reef_release.web.render import HEADERS, page
+from reef_release.web.signal_health import MOST_HOURS
 
 __all__ = ["PAGE_ERRORS", "unrouted", "wants_page"]
 
+_POSITION = "a position of the log: a whole number from 0 on"
+_MEANINGS = {
+    "after": _POSITION,
+    "before": _POSITION,
+    "hours": f"a number of hours from 1 to {MOST_HOURS}",
+    "page": "the number of a page: a whole number from 1 on",
+    "q": "a text of at most 200 characters without U+0000",
+    "scenario": "the name of a scenario",
+    "slot": "the number of a task: a whole number from 0 on",
+    "task": "the number of a task: a whole number from 0 on",
+    "type": "the name of an event type",
+}
+"""What stands in an address under each name."""
+
+_IN_ADDRESSES = {"event_type": "type", "of": "scenario"}
+"""What handlers call otherwise than addresses."""
+
+_MOST_SHOWN = 40
 _OF_THE_API = ("/reef", "/v1", "/schema", "/healthz", "/readyz", "/metrics")
 
 
@@ -37,7 +61,7 @@ def unrouted(request: Request[Any, Any, Any], error: HTTPException) -> Response[
 
 def error_page(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     """The error as a page that says what to do next."""
-    problem = problem_for(error)
+    problem = problem_for(_in_words(request, error))
     extra = problem.extra if isinstance(problem.extra, dict) else {}
     response = page(
         "error.html",
@@ -55,6 +79,39 @@ def error_page(request: Request[Any, Any, Any], error: Exception) -> Response[An
         if name.lower() != "www-authenticate":
             response.headers[name] = value
     return response
+
+
+def _in_words(request: Request[Any, Any, Any], error: Exception) -> Exception:
+    """What the framework raised, as an error of ours; any other as it is."""
+    if isinstance(error, ValidationException):
+        faults = error.extra if isinstance(error.extra, list) else []
+        keys = [str(each.get("key", "")) for each in faults]
+        names = sorted({_IN_ADDRESSES.get(key, key) for key in keys} & set(_MEANINGS))
+        if not names:
+            return BadRequest(
+                "The form is not one of this service.", next_step="Open the page and send it again."
+            )
+        said = {name: request.query_params.get(name, "") for name in names}
+        return BadRequest(
+            " ".join(
+                f"{name}={value[:_MOST_SHOWN]}{'…' * (len(value) > _MOST_SHOWN)} in the address "
+                f"is not {_MEANINGS[name]}."
+                for name, value in said.items()
+            ),
+            next_step=f"Leave {' and '.join(names)} out of the address, or follow a link.",
+        )
+    if isinstance(error, NotFoundException):
+        return NotFound(
+            "There is no page at this address.",
+            next_step="Check the address, or start from the overview.",
+        )
+    if isinstance(error, MethodNotAllowedException):
+        return HTTPException(
+            "This address is only for what a form of a page sends.",
+            status_code=error.status_code,
+            headers=error.headers,
+        )
+    return error
 
 
 def _handle(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:

@@ -61,7 +61,7 @@ async def event_view(
         raw=body.decode("utf-8"),
         pretty=json.dumps(data, indent=2, ensure_ascii=False),
         leaf=leaf_hash(body).hex(),
-        summary=summary(row),
+        summary=summary(row, history.state),
         violation=violation_at(history.state, row.position),
         neighbours=tuple(
             each
@@ -82,7 +82,9 @@ async def _neighbours(history: History, finder: Finder, row: Row) -> list[Neighb
     found += [(_side(each, row, "in its stream"), each) for each in beside]
     found += [(_side(each, row, "in the log"), each) for each in around]
     rows = [(how, row_of(each.body)) for how, each in found if each.position <= at]
-    return [Neighbour(how=how, row=each, summary=summary(each)) for how, each in rows]
+    return [
+        Neighbour(how=how, row=each, summary=summary(each, history.state)) for how, each in rows
+    ]
 
 
 def _side(stored: StoredEvent, row: Row, where: str) -> str:

@@ -38,7 +38,9 @@ __all__ = [
     "reached",
     "release_at",
     "row_of",
+    "served_before",
     "serving_at",
+    "suite_gates_at",
     "violation_at",
 ]
 
@@ -93,6 +95,22 @@ def serving_at(scenario: Scenario, channel: str, at: int) -> Pointer | None:
     history = scenario.pointers.get(channel, [])
     index = bisect_right(history, at, key=lambda each: each.position)
     return history[index - 1] if index else None
+
+
+def served_before(scenario: Scenario | None, channel: str, position: int) -> str | None:
+    """What the channel served right before the event at *position*."""
+    pointer = None if scenario is None else serving_at(scenario, channel, position - 1)
+    return None if pointer is None else pointer.release_id
+
+
+def suite_gates_at(scenario: Scenario, suite: str, at: int) -> int:
+    """How many gates had used *suite*: all of now but those that opened later."""
+    count = scenario.suite_gates.get(suite, 0)
+    for gate in reversed(scenario.gates.values()):
+        if gate.opened_position <= at:
+            break
+        count -= gate.opened.suite == suite
+    return count
 
 
 def policy_at(scenario: Scenario, at: int) -> PolicyInForce:

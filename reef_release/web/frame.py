@@ -16,7 +16,9 @@ from litestar import Request, Response
 
 from reef_release.api.service import Service
 from reef_release.errors import NotFound
-from reef_release.tokens import Principal, TokenRole
+from reef_release.tokens import Principal
+from reef_release.web.access import sees
+from reef_release.web.actions import action_named
 from reef_release.web.facts import Row
 from reef_release.web.history import History
 from reef_release.web.past import Past
@@ -70,10 +72,13 @@ class Frame:
         """Who asks."""
         return self.session.principal
 
-    @property
-    def may_act(self) -> bool:
-        """Whether the page shows what changes something: to operators, and never in the past."""
-        return self.principal.role is TokenRole.OPERATE and self.asked is None
+    def may_do(self, name: str) -> bool:
+        """Whether the page offers an action: to its roles, and never in the past."""
+        return self.asked is None and self.principal.role in action_named(name).roles
+
+    def sees(self, place: str) -> bool:
+        """Whether the person has the pages of a place, such as "log"."""
+        return sees(self.principal, place)
 
     def past(self, scenario: str | None = None) -> Past:
         """A scenario, by default that of the path, as of `at`. Raises `NotFound`."""
@@ -116,10 +121,12 @@ class Frame:
             status=status,
             frame=self,
             now=self.now,
-            navigation=NAVIGATION,
+            navigation=[(name, path) for name, path in NAVIGATION if self.sees(path)],
             theme=theme_of(self.request),
             form_token=Sessions(self.service.tokens).form_token(self.session),
-            written=None if self.written is None else (self.written, summary(self.written)),
+            written=None
+            if self.written is None
+            else (self.written, summary(self.written, self.history.state)),
             **context,
         )
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from reef_release.domain.gate import Gate
+from reef_release.domain.gating.rule_words import RuleLine, rule_lines
 from reef_release.domain.state import Checkpoint, Key, State
 from reef_release.domain.suite import draw_seed
 from reef_release.web.facts import checkpoint_of, reached
-from reef_release.web.rule_words import RuleLine, rule_lines
 
 __all__ = ["Decision", "DrawLine", "PolicyLines", "decision_of", "draw_line", "policy_lines"]
 

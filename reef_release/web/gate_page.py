@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reef_release.domain.gate import Gate
+from reef_release.domain.gating.rule_words import rule_lines
+from reef_release.domain.quorum import passes_with, worker_count
+from reef_release.domain.revocation import revoked_at
 from reef_release.domain.state import Scenario, State
 from reef_release.web.betting_course import TestCourse, courses
 from reef_release.web.facts import gate_at, key_counts_at, release_at
@@ -24,9 +27,10 @@ from reef_release.web.gate_grounds import (
 )
 from reef_release.web.gate_odds import Odds, gate_odds
 from reef_release.web.gate_trials import Exam, Text, exams
-from reef_release.web.rule_words import rule_lines
+from reef_release.web.words import count_of
 
 __all__ = [
+    "NO_KEY",
     "SLOTS",
     "GatePage",
     "gate_page",
@@ -34,10 +38,11 @@ __all__ = [
     "shown_slots",
 ]
 
-_NO_KEY = (
+NO_KEY = (
     "No gate key counts, so every decision on it is refused: the next trust root must list a new "
     "one (reef-release keys rotate), and a worker must start with that."
 )
+"""Said instead of what an undecided gate awaits, which would come to nothing."""
 SLOTS = 10
 """Tasks that one page shows with their replies."""
 
@@ -138,24 +143,31 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
     *key_counts* is whether there is a gate key by which it could end.
     """
     count = len(gate.slots())
-    tasks = f"{count} task{'' if count == 1 else 's'}"
+    tasks = count_of(count, "task")
     match gate.outcome:
         case "passed":
-            return f"After {tasks} everything that the policy asks for held."
+            held = f"After {tasks} everything that the policy asks for held."
+            return held + _workers(scenario, gate)
         case "failed" | "inconclusive":
             rules = rule_lines(gate.part.rule, gate.level, gate.slots())
             ended = next(
                 (each for each in reversed(rules) if each.outcome == gate.outcome), rules[0]
             )
             name = ended.kind.replace("_", " ")
-            verb = "can hold no more" if gate.outcome == "failed" else "cannot be settled any more"
-            found = f" ({ended.found})" if ended.found else ""
+            verb = "is broken"
+            if gate.outcome == "inconclusive":
+                verb = "is not broken, and can no longer be met with the tasks that are left"
+            found = f": {ended.found}" if ended.found else ""
             return f"After {tasks} the rule “{name}” {verb}{found}."
         case "errored":
             most = gate.policy.max_errors
             if gate.errors > most:
-                return f"{gate.errors} trials could not be carried out; the policy allows {most}."
-            return "The gate worker ended it: it does not stand for these trials."
+                trials = count_of(gate.errors, "trial")
+                return f"{trials} could not be carried out; the policy allows {most}."
+            revoked = revoked_at(scenario, gate.opened.candidate_id)
+            if revoked is not None and revoked < (gate.decision_position or 0):
+                return f"The candidate was revoked at {revoked}, so the gate worker ended its gate."
+            return "The gate worker ended it: it does not answer for these trials."
         case "stale":
             moves = scenario.pointers.get(gate.opened.channel, [])
             index = bisect_right(moves, gate.opened_position, key=lambda each: each.position)
@@ -164,7 +176,19 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
                 "base was no longer what is served."
             )
         case _:
-            return _waiting(gate, tasks) + ("" if key_counts else f" {_NO_KEY}")
+            return _waiting(gate, tasks) if key_counts else f"Stands still after {tasks}. {NO_KEY}"
+
+
+def _workers(scenario: Scenario, gate: Gate) -> str:
+    """How many gate workers had passed it by then, where the policy asks for more than one."""
+    wanted = gate.policy.gate_quorum
+    if wanted == 1:
+        return ""
+    found = worker_count(
+        (each.decision_key or "", each.decision_actor) for each in passes_with(scenario, gate)
+    )
+    awaits = "; another one is awaited" if found < wanted else ""
+    return f" With it {found} of {wanted} gate workers passed it{awaits}."
 
 
 def _waiting(gate: Gate, tasks: str) -> str:

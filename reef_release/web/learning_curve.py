@@ -327,7 +327,7 @@ def _gate_chart(gates: Sequence[GatePoint], promotions: Sequence[Pointer]) -> Ch
         "Pass rate at the gate",
         "gate, in order",
         places,
-        series,
+        [each for each in series if any(value is not None for value in each.values)],
         marks=_marks(
             promotions,
             [(gate.position, place) for gate, place in zip(gates, places, strict=True)],

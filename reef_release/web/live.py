@@ -11,11 +11,10 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from weakref import WeakSet
 
-import msgspec
-
 from reef_release.api.service import Service
 from reef_release.errors import TooManyRequests, Unavailable
 from reef_release.web.facts import row_of
+from reef_release.web.isolation import printed_json
 from reef_release.web.overview import tail_row
 from reef_release.web.session import Session
 
@@ -82,7 +81,7 @@ async def _rows(
         seen = service.state.position
         stored = await service.log.read(after=position, limit=_PAGE, scenario=scenario)
         for event in stored:
-            row = msgspec.json.encode(tail_row(row_of(event.body)))
+            row = printed_json(tail_row(row_of(event.body), service.state))
             yield b"id: %d\ndata: %s\n\n" % (event.position, row)
             position = event.position
         if stored:

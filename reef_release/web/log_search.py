@@ -147,6 +147,6 @@ def _is_uuid(text: str) -> bool:
 
 def _lines(state: State, rows: Sequence[Row]) -> tuple[LogLine, ...]:
     return tuple(
-        LogLine(row=row, summary=summary(row), violation=violation_at(state, row.position))
+        LogLine(row=row, summary=summary(row, state), violation=violation_at(state, row.position))
         for row in rows
     )

@@ -1,13 +1,13 @@
 """The files of two models, compared for a page: by digest always, by content where that is cheap.
 
 Content is read only if the reader may read it: a candidate can name any digest among its files,
-also that of a suite.
+also that of a suite. Weights are opened only of models that were admitted, whose tensors are those
+of the scenario's model: what was refused, or is not examined yet, may have any number of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +16,7 @@ from reef_release.api.service import Service
 from reef_release.artifacts.blobs import BlobReader
 from reef_release.artifacts.errors import BlobCorrupt, BlobMissing, BlobTooLarge
 from reef_release.domain.events import FileEntry
+from reef_release.domain.state import Candidate
 from reef_release.tokens import Principal
 from reef_release.web.config_difference import (
     CONFIG_FILES,
@@ -45,23 +46,30 @@ class ModelDifference:
 async def model_difference(
     service: Service,
     principal: Principal,
-    before: Sequence[FileEntry],
-    after: Sequence[FileEntry],
+    other: Candidate,
+    candidate: Candidate,
 ) -> ModelDifference:
-    """What *after* has changed of *before*, as far as *principal* may read both."""
+    """What *candidate* has changed of *other*, as far as *principal* may read both."""
+    before, after = other.submitted.files, candidate.submitted.files
     readable = all(service.readers.may_read(principal, entry.sha256) for entry in (*before, *after))
     files = tuple(file_difference(before, after))
     if not readable:
-        fault = "Among these files is one that is for the audit role alone; none is opened."
+        fault = (
+            f"Among these files is one that a token of role {principal.role} may not read; "
+            "none is opened."
+        )
         return ModelDifference(files=files, configs=(), tensors=None, fault=fault)
     tensors, fault = None, ""
     loop = asyncio.get_running_loop()
-    try:
-        tensors = await loop.run_in_executor(
-            _WORKER, _tensors, service.blobs, tuple(before), tuple(after)
-        )
-    except (BlobMissing, BlobCorrupt) as error:
-        fault = error.detail
+    if other.admitted_position is None or candidate.admitted_position is None:
+        fault = "Tensors are compared of admitted models; one of these two is not admitted."
+    else:
+        try:
+            tensors = await loop.run_in_executor(
+                _WORKER, _tensors, service.blobs, tuple(before), tuple(after)
+            )
+        except (BlobMissing, BlobCorrupt) as error:
+            fault = error.detail
     return ModelDifference(
         files=files,
         configs=tuple([await _config(service, line) for line in files if _is_compared(line)]),

@@ -14,14 +14,18 @@ from fractions import Fraction
 from reef_release.domain import events as ev
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate
+from reef_release.domain.gating.rule_words import RuleLine, rule_lines
 from reef_release.domain.gating.rules import slot_count
+from reef_release.domain.quorum import lacking_workers
 from reef_release.domain.reasons import Reason
-from reef_release.domain.state import Pointer, Violation
+from reef_release.domain.state import Pointer, State, Violation
 from reef_release.projections.signal import Counts, SignalHealth
-from reef_release.web.facts import Row, release_at
+from reef_release.web.facts import Row, release_at, served_before
+from reef_release.web.gate_page import headline
 from reef_release.web.past import Past
-from reef_release.web.rule_words import RuleLine, rule_lines
+from reef_release.web.policy_page import PolicyLine, policy_line
 from reef_release.web.summaries import summary
+from reef_release.web.words import count_of
 
 __all__ = [
     "Approval",
@@ -37,8 +41,10 @@ __all__ = [
     "TailRow",
     "Why",
     "overview",
+    "refusals",
     "scenario_line",
     "tail_row",
+    "violations_of",
 ]
 
 _REFUSALS = 5
@@ -49,6 +55,7 @@ _EARLIER = 3
 _GATES_LOOKED_AT = 200
 _POINTERS_LOOKED_AT = 50
 _VIOLATIONS_LOOKED_AT = 1_000
+_NEEDED_ROLES = ("gate", "release", "policy", "pointer")
 _SCREENED = ("candidate.refused", "gate.failed", "gate.inconclusive", "gate.errored", "gate.stale")
 
 
@@ -106,12 +113,14 @@ class Earlier:
 class ChannelView:
     """A channel: what it serves, since when and why, its document, and what is tried on it.
 
-    `key_reasons` name the revoked keys behind what it serves.
+    `before` is what it served right before, `key_reasons` name the revoked keys behind what it
+    serves.
     `document_left_s` is how long the newest current document was still valid.
     """
 
     channel: str
     pointer: Pointer | None
+    before: str | None
     why: Why | None
     revoked_position: int | None
     key_reasons: list[Reason]
@@ -194,10 +203,12 @@ class TailRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """The whole page."""
+    """The whole page. `keyless` are the roles of which no key counts."""
 
     name: str
     channels: list[ChannelView]
+    policy: PolicyLine
+    keyless: list[str]
     held: TailRow | None
     held_reason: str
     signal: SignalLine
@@ -216,34 +227,36 @@ async def overview(
 ) -> Overview:
     """The overview of a scenario. Raises `LogUnavailable`."""
     held = await past.held()
-    violations = _violations(past)
+    violations = violations_of(past)
     tail = await past.history.newest(_TAIL, past.name)
     lifetime = timedelta(seconds=document_lifetime_s)
     return Overview(
         name=past.name,
         channels=[await _channel(past, name, now, lifetime) for name in past.channels()],
-        held=None if held is None else tail_row(held),
+        policy=await policy_line(past, past.policy),
+        keyless=[role for role in _NEEDED_ROLES if not past.key_counts(role)],
+        held=None if held is None else tail_row(held, past.history.state),
         held_reason=held.data.reason if held and isinstance(held.data, ev.ScenarioHeld) else "",
         signal=await _signal(past, signal),
         budget=_budget(past),
         approvals=_approvals(past),
-        refusals=await _refusals(past),
+        refusals=await refusals(past),
         nodes=await _nodes(past),
         violations=len(violations),
         last_violation=violations[0].position if violations else None,
-        tail=[tail_row(row) for row in tail],
+        tail=[tail_row(row, past.history.state) for row in tail],
         next_before=tail[-1].position if len(tail) == _TAIL else None,
     )
 
 
-def _violations(past: Past) -> list[Violation]:
+def violations_of(past: Past) -> list[Violation]:
     """Those without effect among the newest of the log, the newest first."""
     found = past.history.violations(_VIOLATIONS_LOOKED_AT)
     return [each for each in found if each.scenario == past.name]
 
 
-def tail_row(row: Row) -> TailRow:
-    """An event in short."""
+def tail_row(row: Row, state: State) -> TailRow:
+    """An event in short; *state* has folded it."""
     envelope = row.envelope
     return TailRow(
         position=envelope.position,
@@ -251,7 +264,7 @@ def tail_row(row: Row) -> TailRow:
         scenario=envelope.scenario,
         recorded_at=envelope.recorded_at,
         actor=envelope.actor,
-        line=summary(row),
+        line=summary(row, state),
     )
 
 
@@ -264,6 +277,7 @@ async def _channel(past: Past, name: str, now: datetime, lifetime: timedelta) ->
     return ChannelView(
         channel=name,
         pointer=pointer,
+        before=None if pointer is None else served_before(past.scenario, name, pointer.position),
         why=None if pointer is None else _why(past, pointer.release_id),
         revoked_position=None if pointer is None else past.revoked_position(pointer.release_id),
         key_reasons=[]
@@ -377,6 +391,7 @@ def _approvals(past: Past) -> list[Approval]:
         if (
             past.outcome(gate) == "passed"
             and len(given) < gate.policy.approvals
+            and not lacking_workers(past.history.state, past.scenario, gate, past.at)
             and past.promoted_position(candidate_id) is None
             and past.revoked_position(candidate_id) is None
             and (pointer is None or pointer.position < gate.opened_position)
@@ -392,7 +407,8 @@ def _approvals(past: Past) -> list[Approval]:
     return found
 
 
-async def _refusals(past: Past) -> list[Refusal]:
+async def refusals(past: Past) -> list[Refusal]:
+    """Candidates that did not get through last, the newest first. Raises `LogUnavailable`."""
     rows = await past.history.newest(_REFUSALS, past.name, _SCREENED)
     return [_refusal(past, row) for row in rows]
 
@@ -402,13 +418,13 @@ def _refusal(past: Past, row: Row) -> Refusal:
     reasons: tuple[Reason, ...] = ()
     if isinstance(data, ev.CandidateRefused):
         candidate_id, reasons = data.candidate_id, tuple(data.reasons)
-        line = f"refused before any gate, for {len(reasons)} reason{'s' * (len(reasons) != 1)}"
+        line = f"Refused before any gate, for {count_of(len(reasons), 'reason')}."
     else:
         assert isinstance(data, ev.DecisionPosted | ev.GateStale)
         gate_id = data.gate_id
         gate = past.scenario.gates[gate_id]
         candidate_id = gate.opened.candidate_id
-        line = _ending(gate, data)
+        line = headline(past.scenario, gate)
     return Refusal(
         position=row.position,
         recorded_at=row.envelope.recorded_at,
@@ -418,18 +434,6 @@ def _refusal(past: Past, row: Row) -> Refusal:
         line=line,
         reasons=reasons,
     )
-
-
-def _ending(gate: Gate, data: ev.DecisionPosted | ev.GateStale) -> str:
-    if isinstance(data, ev.GateStale):
-        return f"the pointer moved at {data.pointer_position} while its gate was open"
-    slots = len(gate.slots())
-    words = f"{sum(gate.passes('candidate'))} of {slots} right"
-    if gate.opened.base is not None:
-        words += f", the incumbent {sum(gate.passes('incumbent'))}"
-    if gate.errors:
-        words += f", {gate.errors} error{'s' * (gate.errors != 1)}"
-    return words
 
 
 async def _nodes(past: Past) -> list[NodeLine]:

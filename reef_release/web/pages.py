@@ -16,6 +16,7 @@ from reef_release.errors import BadRequest
 from reef_release.web.access import signed_in
 from reef_release.web.errors import PAGE_ERRORS, unrouted
 from reef_release.web.frame import Frame, make_frame
+from reef_release.web.routes.accounts import ACCOUNT_HANDLERS
 from reef_release.web.routes.actions import do_action, show_action
 from reef_release.web.routes.candidates import show_candidate, show_candidates
 from reef_release.web.routes.gates import show_gate, show_gates
@@ -23,6 +24,7 @@ from reef_release.web.routes.learning import show_learning
 from reef_release.web.routes.live import show_live
 from reef_release.web.routes.log import LOG_HANDLERS
 from reef_release.web.routes.overview import show_scenario, show_scenarios
+from reef_release.web.routes.policies import show_policy
 from reef_release.web.routes.sessions import list_sessions, show_session
 from reef_release.web.routes.sign_in import choose_theme, send_token, show_sign_in, sign_out
 from reef_release.web.routes.signal import show_signal
@@ -43,6 +45,7 @@ HANDLERS: list[ControllerRouterHandler] = [
     show_gate,
     show_gates,
     show_learning,
+    show_policy,
     show_scenario,
     show_scenarios,
     show_session,
@@ -82,6 +85,7 @@ def _position(text: str) -> int:
 
 PAGES = Pages(
     handlers=[
+        *ACCOUNT_HANDLERS,
         Router(
             "/",
             route_handlers=HANDLERS,

@@ -24,7 +24,7 @@ __all__ = ["COOKIE", "LIFETIME", "ROLES", "Session", "Sessions"]
 
 COOKIE = "reef_session"
 LIFETIME = timedelta(hours=12)
-ROLES = (TokenRole.AUDIT, TokenRole.OPERATE)
+ROLES = (TokenRole.APPROVE, TokenRole.AUDIT, TokenRole.OPERATE)
 """Whose tokens the pages admit."""
 
 _SIGN_IN = "Sign in again."

@@ -11,7 +11,8 @@ from typing import Any
 
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
-from reef_release.web.facts import Row
+from reef_release.domain.state import State
+from reef_release.web.facts import Row, served_before
 from reef_release.web.words import count_of, words_of
 
 __all__ = ["SUMMARIES", "summary"]
@@ -20,10 +21,14 @@ _SHORT = 12
 _LONGEST = 160
 
 
-def summary(row: Row) -> str:
-    """What an event says, in one line."""
+def summary(row: Row, state: State) -> str:
+    """What an event says, in one line; *state*, which has folded it, knows what a rollback left."""
     if row.data is None:
         return "unreadable data"
+    if isinstance(row.data, ev.ReleaseRolledBack):
+        scenario = state.scenarios.get(row.envelope.scenario)
+        before = served_before(scenario, row.data.channel, row.position)
+        return _cut(_rolled_back(row.data, before))
     return _cut(SUMMARIES[type(row.data)](row.data))
 
 
@@ -53,7 +58,7 @@ def _submitted(data: ev.CandidateSubmitted) -> str:
 def _trial(data: ev.GateTrial | ev.WatchTrial) -> str:
     if data.verdict is None:
         return f"error: {data.error}"
-    return "right" if data.verdict.passed else "wrong"
+    return "passed" if data.verdict.passed else "failed"
 
 
 def _gate_trial(data: ev.GateTrial) -> str:
@@ -68,6 +73,11 @@ def _decided(data: ev.DecisionPosted) -> str:
 def _promoted(data: ev.ReleasePromoted) -> str:
     before = f" in place of {_id(data.base)}" if data.base else " as the origin"
     return f"{data.channel} serves {_id(data.release_id)}{before}"
+
+
+def _rolled_back(data: ev.ReleaseRolledBack, before: str | None = None) -> str:
+    left = f" from {_id(before)}" if before else ""
+    return f"{data.channel} rolled back{left} to {_id(data.release_id)}: {data.reason}"
 
 
 def _recorded(data: ev.InteractionRecorded) -> str:
@@ -143,7 +153,7 @@ SUMMARIES: Mapping[type[EventData], Callable[[Any], str]] = {
     ),
     ev.ReleaseSigned: lambda d: f"weights {_id(d.release_id)} signed by key {_id(d.key_id)}",
     ev.ReleasePromoted: _promoted,
-    ev.ReleaseRolledBack: lambda d: f"{d.channel} rolled back to {_id(d.release_id)}: {d.reason}",
+    ev.ReleaseRolledBack: _rolled_back,
     ev.ReleaseRevoked: lambda d: f"release {_id(d.release_id)} revoked: {d.reason}",
     ev.NodeLoaded: lambda d: f"node {d.node_id} serves {_id(d.release_id)} in {d.channel}",
     ev.NodeRefused: lambda d: (

@@ -1,8 +1,8 @@
 """Two models tensor by tensor: names, dtypes and shapes always, distances where files are small.
 
 Headers are read under the same limits as at admission. Distances are worked out in plain Python,
-which a service can afford up to `LIMIT_BYTES`; beyond it the page shows headers alone and the
-command that does the rest on the auditor's own machine:
+which a service can afford up to `LIMIT_BYTES` and `LIMIT_TENSORS`; beyond them the page shows
+headers alone and the command that does the rest on the auditor's own machine:
 
     python -m reef_release.web.tensor_difference BEFORE.safetensors AFTER.safetensors
 """
@@ -21,10 +21,19 @@ from reef_release.artifacts.safetensors_header import LENGTH_BYTES, header_bytes
 from reef_release.domain.events import FileEntry
 from reef_release.web.tensor_norms import Ranges, Stored, distance, is_equal, is_measured
 
-__all__ = ["LIMIT_BYTES", "TensorDifference", "TensorLine", "tensor_difference", "tensors_of"]
+__all__ = [
+    "LIMIT_BYTES",
+    "LIMIT_TENSORS",
+    "TensorDifference",
+    "TensorLine",
+    "tensor_difference",
+    "tensors_of",
+]
 
 LIMIT_BYTES = 64 * 1024**2
 """Of both models' weights together: about two seconds of one core."""
+LIMIT_TENSORS = 4096
+"""Each is opened by itself, however small: about two seconds as well."""
 _SUFFIX = ".safetensors"
 _ORDER = ("removed", "added", "reshaped", "changed", "same", "not read")
 
@@ -71,11 +80,9 @@ def tensor_difference(
     faults: list[str] = []
     old, new = (tensors_of(source, files, faults) for files in (before, after))
     size_bytes = sum(entry.size_bytes for entry in (*_weights(before), *_weights(after)))
-    measured = limit_bytes is None or size_bytes <= limit_bytes
-    found = [
-        _line(source, name, old.get(name), new.get(name), measured)
-        for name in sorted(old.keys() | new.keys())
-    ]
+    names = sorted(old.keys() | new.keys())
+    measured = limit_bytes is None or (size_bytes <= limit_bytes and len(names) <= LIMIT_TENSORS)
+    found = [_line(source, name, old.get(name), new.get(name), measured) for name in names]
     return TensorDifference(
         lines=tuple(line for _, line in sorted(found, key=_rank)),
         size_bytes=size_bytes,

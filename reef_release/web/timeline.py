@@ -13,7 +13,10 @@ from typing import Any
 from reef_release.domain import events as ev
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Scenario, State
-from reef_release.web.facts import Row, violation_at
+from reef_release.web.facts import Row, served_before, violation_at
+from reef_release.web.gate_page import headline
+from reef_release.web.policy_page import changes_by
+from reef_release.web.policy_terms import PolicyChange
 
 __all__ = ["GLOBAL_TYPES", "KINDS", "Entry", "timeline_entries", "types_of"]
 
@@ -47,7 +50,8 @@ _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 class Entry:
     """One entry. `channel` is None for what concerns all channels.
 
-    `release_id` is a candidate or release, `before` what it replaced or was compared with.
+    `release_id` is a candidate or release, `before` what it replaced or was compared with;
+    `policy` the digest of a policy that came into force, `changes` what differs in it.
     `against_rule` says why the event had no effect, and is empty for one that had.
     """
 
@@ -61,6 +65,8 @@ class Entry:
     release_id: str | None = None
     before: str | None = None
     gate_id: str | None = None
+    policy: str | None = None
+    changes: tuple[PolicyChange, ...] = ()
     reason: str = ""
     details: tuple[Reason, ...] = ()
     against_rule: tuple[Reason, ...] = ()
@@ -94,7 +100,9 @@ def timeline_entries(
 def _entry(state: State, scenario: Scenario, row: Row) -> Entry:
     envelope, data = row.envelope, row.data
     violation = violation_at(state, row.position)
-    own = {} if data is None else _fields(scenario, data, is_valid=violation is None)
+    own = {}
+    if data is not None:
+        own = _fields(scenario, data, row.position, is_valid=violation is None)
     return Entry(
         position=envelope.position,
         recorded_at=envelope.recorded_at,
@@ -106,7 +114,9 @@ def _entry(state: State, scenario: Scenario, row: Row) -> Entry:
     )
 
 
-def _fields(scenario: Scenario, data: ev.EventData, *, is_valid: bool) -> dict[str, Any]:
+def _fields(
+    scenario: Scenario, data: ev.EventData, position: int, *, is_valid: bool
+) -> dict[str, Any]:
     match data:
         case ev.ReleasePromoted():
             return {
@@ -122,6 +132,7 @@ def _fields(scenario: Scenario, data: ev.EventData, *, is_valid: bool) -> dict[s
                 "what": "rolled back to",
                 "channel": data.channel,
                 "release_id": data.release_id,
+                "before": served_before(scenario, data.channel, position),
                 "reason": data.reason,
             }
         case ev.CandidateRefused():
@@ -163,10 +174,10 @@ def _fields(scenario: Scenario, data: ev.EventData, *, is_valid: bool) -> dict[s
                 "reason": f"found by the watch of the pointer event at {data.pointer_position}",
             }
         case _:
-            return _scenario_fields(data)
+            return _scenario_fields(scenario, data, is_valid=is_valid)
 
 
-def _scenario_fields(data: ev.EventData) -> dict[str, Any]:
+def _scenario_fields(scenario: Scenario, data: ev.EventData, *, is_valid: bool) -> dict[str, Any]:
     match data:
         case ev.ScenarioHeld():
             return {"what": "held: no promotions", "reason": data.reason}
@@ -176,11 +187,22 @@ def _scenario_fields(data: ev.EventData) -> dict[str, Any]:
             return {"what": f"{data.role} key {data.key_id[:12]} revoked", "reason": data.reason}
         case ev.RootRotated():
             return {"what": f"trust root {data.version} in force", "reason": data.reason}
+        case ev.PolicyChanged() | ev.ScenarioCreated() if not is_valid:
+            return {"what": f"policy {data.policy_digest[:12]} in force"}
         case ev.PolicyChanged():
-            what = f"policy changed to {data.policy_digest[:12]}"
-            return {"what": what, "reason": data.reason}
+            version = _version(scenario, data.policy_digest)
+            return {
+                "what": f"policy version {version} in force",
+                "policy": data.policy_digest,
+                "changes": changes_by(scenario, data.policy_digest),
+                "reason": data.reason,
+            }
         case ev.ScenarioCreated():
-            return {"what": f"created with policy {data.policy_digest[:12]}"}
+            version = _version(scenario, data.policy_digest)
+            return {
+                "what": f"created with policy version {version}",
+                "policy": data.policy_digest,
+            }
         case _:
             raise AssertionError(f"{data.TYPE} is no event of a timeline")
 
@@ -193,10 +215,8 @@ def _gate_fields(
     fields: dict[str, Any] = {
         "what": f"gate {'went stale' if outcome == 'stale' else outcome}",
         "gate_id": data.gate_id,
-        "reason": _tally(scenario, data.gate_id) if is_valid else "",
+        "reason": headline(scenario, scenario.gates[data.gate_id]) if is_valid else "",
     }
-    if isinstance(data, ev.GateStale):
-        fields["reason"] = f"the pointer moved at {data.pointer_position} while it was open"
     if gate is not None:
         fields |= {
             "channel": gate.opened.channel,
@@ -216,6 +236,10 @@ def _tally(scenario: Scenario, gate_id: str) -> str:
     if gate.errors:
         words += f"; {gate.errors} error{'s' if gate.errors > 1 else ''}"
     return words
+
+
+def _version(scenario: Scenario, digest: str) -> int:
+    return next(each.policy.version for each in scenario.policies if each.digest == digest)
 
 
 def _channel_of(scenario: Scenario, candidate_id: str) -> str | None:

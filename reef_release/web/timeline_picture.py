@@ -16,8 +16,10 @@ from reef_release.web.timeline import Entry
 
 __all__ = ["Band", "Lane", "Mark", "Picture", "Segment", "picture"]
 
-COLUMN = 40
+COLUMN, WIDEST = 40, 96
 """Width of a column: a mark and the room around it, more than the 24 that a finger needs."""
+_ROOM = 700
+"""Few columns are as wide as fills this; many go on beyond it."""
 LANE = 64
 _LEFT = 108
 _TOP = 10
@@ -128,8 +130,10 @@ class _Scale:
 
     def __init__(self, positions: list[int]) -> None:
         self.positions = positions
-        self.columns = [_LEFT + COLUMN * index + COLUMN / 2 for index in range(len(positions))]
-        self.end = _LEFT + COLUMN * len(positions) + COLUMN / 2
+        room = (_ROOM - _LEFT) / (len(positions) + 0.5)
+        self.column = round(min(max(room, COLUMN), WIDEST))
+        self.columns = [_LEFT + self.column * (index + 0.5) for index in range(len(positions))]
+        self.end = _LEFT + self.column * (len(positions) + 0.5)
 
     def x(self, position: int) -> float:
         index = bisect_left(self.positions, position)
@@ -139,7 +143,7 @@ class _Scale:
             return self.columns[index] if self.positions[index] == position else float(_LEFT)
         before, after = self.positions[index - 1], self.positions[index]
         share = (position - before) / (after - before)
-        return self.columns[index - 1] + share * COLUMN
+        return self.columns[index - 1] + share * self.column
 
 
 def _channels(scenario: Scenario, entries: Sequence[Entry], at: int) -> list[str]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-__all__ = ["ago", "coded", "count_of", "duration", "size_of", "words_of"]
+__all__ = ["ago", "coded", "count_of", "duration", "is_long", "size_of", "words_of"]
+
+_FOLD_CHARACTERS = 700
+_FOLD_LINES = 14
+"""Texts beyond either are folded."""
+
 
 _CODE = re.compile("`([^`]+)`")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -54,6 +59,11 @@ def size_of(size_bytes: int) -> str:
 def words_of(name: str) -> str:
     """A name of the log as words: "release.rolled_back" is "release rolled back"."""
     return name.replace(".", " ").replace("_", " ").replace("-", " ")
+
+
+def is_long(text: str) -> bool:
+    """Whether a page folds *text*."""
+    return len(text) > _FOLD_CHARACTERS or text.count("\n") >= _FOLD_LINES
 
 
 def coded(text: str) -> list[str]:

@@ -113,6 +113,7 @@ async def _tell(server: ServerProcess, story: Story) -> Told:
         "rollback", release_id=origin, channel=CHANNEL, reason="Worse at fractions in class 5b."
     )
     await _node_refusal(story, "node-lisbon", second)
+    await _policy(story, standard=part, bootstrap=bootstrap)
     running = (await story.submit())["candidate_id"]
     assignment = await story.claim_soon()
     await story.run_trials(assignment, "+-++", "--+-")
@@ -131,6 +132,14 @@ async def _tell(server: ServerProcess, story: Story) -> Told:
         promoted_position=promoted,
         rolled_back_position=rolled_back,
     )
+
+
+async def _policy(story: Story, **parts: object) -> None:
+    """Another policy comes into force: people must look, and the suite wears out sooner."""
+    policy = story.signed_policy(**parts, budget=_BUDGET, approvals=1, suite_max_gates=40)
+    body = {"policy": policy, "reason": "Two parents asked that a person looks first."}
+    answer = await story.ask("operate", "PUT", story.path("policy"), json=body)
+    answer.raise_for_status()
 
 
 async def _gated(story: Story, marks: str) -> str:

@@ -32,8 +32,19 @@ def test_a_person_in_a_hurry_finds_what_is_served_and_why(auditor: Visitor) -> N
     page, told = auditor.open(), auditor.told
     serving = page.get_by_role("region", name="Serving in stable")
     assert told.origin in serving.inner_text()
-    for words in ("rolled back to", "Worse at fractions in class 5b.", "3 of 3 right", "valid"):
+    for words in (
+        "rolled back to",
+        "Worse at fractions in class 5b.",
+        "3 of 3 tasks passed",
+        "valid",
+    ):
         assert serving.get_by_text(words).first.is_visible(), words
+    policy = page.get_by_role("region", name="Policy in force")
+    assert policy.get_by_role("link", name="Version 2").is_visible()
+    assert policy.get_by_text("Two parents asked that a person looks first.").is_visible()
+    assert policy.get_by_text("of at most 40 used").is_visible()
+    assert serving.get_by_text("passed under version 1").is_visible()
+    assert told.second in serving.inner_text()
     refused = page.get_by_role("region", name="Refused lately")
     assert refused.get_by_text("code-file").is_visible()
     assert page.get_by_text("The school asks for quiet during exams.").first.is_visible()

@@ -10,7 +10,27 @@ from playwright.sync_api import expect
 from tests.browser.conftest import THEMES, Visitor
 from tests.browser.pictures import take_picture
 
-PAGES = ("timeline", "gates", "gate", "gate-running", "candidates", "candidate", "refused")
+PAGES = (
+    "timeline",
+    "gates",
+    "gate",
+    "gate-running",
+    "candidates",
+    "candidate",
+    "refused",
+    "policy",
+)
+
+_WIDER = """() => [...document.querySelectorAll("main *")]
+    .filter((each) => !(each instanceof SVGElement) && each.scrollWidth > each.clientWidth + 1
+        && getComputedStyle(each).display !== "inline"
+        && !each.closest(".digest, .visually-hidden"))
+    .map((each) => ({
+        what: each.getAttribute("aria-label") || each.outerHTML.slice(0, 80),
+        scrolls: getComputedStyle(each).overflowX === "auto",
+        focus: each.tabIndex === 0,
+    }))"""
+"""What in a page is wider than the place it has; digests are cut on purpose, and can be copied."""
 
 
 def open_page(visitor: Visitor, name: str) -> None:
@@ -26,6 +46,10 @@ def open_page(visitor: Visitor, name: str) -> None:
             visitor.open("candidates", told.second)
         case "refused":
             visitor.open("candidates", told.refused)
+        case "policy":
+            visitor.open("timeline")
+            visitor.page.get_by_role("link", name="policy version 2 in force", exact=True).click()
+            visitor.page.get_by_role("heading", level=1, name="Policy version 2").wait_for()
         case _:
             visitor.open(name)
 
@@ -39,11 +63,18 @@ def test_no_page_has_a_barrier(auditor: Visitor, pictures: Path, name: str, them
     assert auditor.barriers() == []
 
 
+@pytest.mark.parametrize("width", [360, 768, 1280, 1920])
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_fits_a_small_screen(auditor: Visitor, name: str) -> None:
-    auditor.page.set_viewport_size({"width": 360, "height": 740})
+def test_what_is_wider_than_its_place_scrolls_and_is_reached_by_keyboard(
+    auditor: Visitor, name: str, width: int
+) -> None:
+    auditor.page.set_viewport_size({"width": width, "height": 900})
     open_page(auditor, name)
-    assert auditor.page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert auditor.page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = auditor.page.evaluate(_WIDER)
+    assert [each for each in wide if not (each["scrolls"] and each["focus"])] == []
+    if width >= 1280:
+        assert [each["what"] for each in wide] == []
 
 
 def test_the_first_screen_of_a_gate_says_how_it_ended_and_on_what_count(auditor: Visitor) -> None:

@@ -171,6 +171,9 @@ def test_the_signal_page_says_what_to_do_about_an_alarm(visit: Open) -> None:
     assert "x-reef-tag-session" in alarm.inner_text()
     page = visit("signal")
     assert page.get_by_role("alert").count() == 0
+    alarms = page.get_by_role("region", name="Alarms, the newest first").inner_text()
+    assert "19" in alarms
+    assert "unknown-reply" in alarms
     assert page.get_by_role("img", name="Funnel").count() == 1
     assert "no reply that was served here" in page.locator("main").inner_text()
 
@@ -178,6 +181,11 @@ def test_the_signal_page_says_what_to_do_about_an_alarm(visit: Open) -> None:
 def test_charts_are_drawn_with_a_cursor_and_stay_pictures_without_a_script(visit: Open) -> None:
     page = visit("learning")
     assert page.locator("figure[data-chart] canvas").count() == 3
+    assert page.locator(".legend").first.inner_text().split() == ["accepted", "promotion"]
+    assert "--" not in page.locator("main").inner_text()
+    chart = page.locator("figure[data-chart]").first
+    chart.locator(".u-over").hover(position={"x": 5, "y": 50})
+    assert chart.locator(".readout").inner_text() == "at 1: accepted 0"
     assert visit("learning", javascript=False).locator("figure[data-chart] canvas").count() == 0
 
 

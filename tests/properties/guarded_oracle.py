@@ -93,10 +93,26 @@ class GuardedOracle(Oracle):
             for each in self._of("gate.opened", scenario=fact.scenario)
             if each.position < fact.position
         )
-        if again:
+        standing = self._passed_before(fact)
+        if standing is not None:
+            # Both must pass: that is no likelier than that one of them does.
+            level = self.levels[fact.scenario, standing]
+        elif again:
             second = self._spend(fact.scenario, policy, paid.promotions if paid else 0)
             level = second if level is not None else None
         self.levels[fact.scenario, fact.data.gate_id] = level
+
+    def _passed_before(self, opening: Fact) -> str | None:
+        """The last gate that the candidate passed with the pointer as it stands, if any."""
+        moves = self.moves(opening.scenario, opening.data.channel)
+        since = moves[-1][0] if moves else -1
+        passed = [
+            fact.data.gate_id
+            for fact in self._of("gate.passed", scenario=opening.scenario)
+            if fact.data.candidate_id == opening.data.candidate_id
+            and self._opened(opening.scenario, fact.data.gate_id).position > since
+        ]
+        return passed[-1] if passed else None
 
     def _spend(self, scenario: str, policy: Any, promotions: int) -> Fraction | None:
         """Pay for one draw; its level."""

@@ -175,7 +175,8 @@ class RuleMachine(RuleBasedStateMachine):
         now = self.shape()
         if let_through:
             body = ev.decode_envelope(world.bodies[-1])
-            self.oracle.saw(Fact(head + 1, body.scenario, body.stream, body.type, data))
+            fact = Fact(head + 1, body.scenario, body.stream, body.type, data, body.actor)
+            self.oracle.saw(fact)
         else:
             assert now == self.seen, f"a forbidden {data.TYPE} had an effect"
         self.seen = now

@@ -32,6 +32,7 @@ class Fact:
     stream: str
     type: str
     data: Any
+    actor: str = ""
 
 
 class Oracle:
@@ -230,6 +231,8 @@ class Oracle:
             if each.data.gate_id == data.gate_id
         ]
         assert passes == [data.release_id], "signed before its gate passed"
+        wanted, found = self._quorum(fact.scenario, data.gate_id, fact.position)
+        assert wanted == 1 or found >= wanted, "signed before as many workers passed it"
 
     # What the statements rest on
 
@@ -313,11 +316,6 @@ class Oracle:
             if (fact.data.release_id, fact.data.gate_id) == (release_id, gate_id)
         ]
         assert signed, "no weights signature for this gate"
-        (passing,) = (
-            fact
-            for fact in self._of("gate.passed", scenario=scenario)
-            if fact.data.gate_id == gate_id
-        )
         now = len(self._bodies)
         (submitted,) = (
             fact.data
@@ -332,7 +330,8 @@ class Oracle:
             )
             self._nothing_revoked(scenario, below.release_id, below.gate_id)
         self._counts(signed[-1].key_id, "release", now)
-        self._counts(self._signer_of(passing.data.attestation)[0], "gate", now)
+        wanted, found = self._quorum(scenario, gate_id, now)
+        assert found >= wanted, "a gate key behind it was revoked, or too few workers passed it"
         opened = self._opened(scenario, gate_id)
         *_, policy = (
             fact
@@ -340,6 +339,45 @@ class Oracle:
             if fact.position < opened.position
         )
         self._counts(self._signer_of(policy.data.policy)[0], "policy", now)
+
+    def _quorum(self, scenario: str, gate_id: str, now: int) -> tuple[int, int]:
+        """How many workers the gate's policy asks for, and how many whose keys count passed it.
+
+        Together with it count passes of its draw with no move of the pointer between them. Who
+        shares a key or an actor with another, however indirectly, is no other worker.
+        """
+        last = self._opened(scenario, gate_id)
+        wanted = self._policy_at(scenario, last).get("gate_quorum", 1)
+        moved = [position for position, _ in self.moves(scenario, last.data.channel)]
+        signed = []
+        for fact in self._of("gate.passed", scenario=scenario):
+            opened = self._opened(scenario, fact.data.gate_id)
+            mine = fact.data.gate_id == gate_id
+            same = (opened.data.candidate_id, opened.data.base, opened.data.seed) == (
+                last.data.candidate_id,
+                last.data.base,
+                last.data.seed,
+            )
+            beside = same and opened.position < last.position and wanted > 1
+            if any(opened.position < position < last.position for position in moved):
+                beside = False
+            key_id = self._signer_of(fact.data.attestation)[0]
+            if (mine or beside) and self._is_good(key_id, "gate", now):
+                signed.append((key_id, fact.actor))
+        groups = list(range(len(signed)))
+        for _ in signed:
+            for one, (key_id, actor) in enumerate(signed):
+                for two, other in enumerate(signed):
+                    if key_id == other[0] or actor == other[1]:
+                        groups[one] = groups[two] = min(groups[one], groups[two])
+        return wanted, len(set(groups))
+
+    def _is_good(self, key_id: str, role: str, position: int) -> bool:
+        try:
+            self._counts(key_id, role, position)
+        except AssertionError:
+            return False
+        return True
 
     def _counts(self, key_id: str, role: str, position: int) -> None:
         """The key was added for *role* before *position*, and neither revoked nor dropped."""

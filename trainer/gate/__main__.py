@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from reef_release.client import ReefClient
-from reef_release.errors import ReefError
+from reef_release.errors import ReefError, told
 from reef_release.signing.keys import Role, load_key
 from trainer.engines.client import HttpEngine
 from trainer.gate.remote import http_loader
@@ -54,16 +54,27 @@ def main() -> int:
             )
             load = http_loader(engines) if engines else None
             key = load_key(given.key, Role.GATE)
-            GateWorker(config, client, key, load=load).run(once=given.once)
+            ended = GateWorker(config, client, key, load=load).run(once=given.once)
+            if given.once:
+                sys.stdout.write(_done(ended))
     except KeyDoesNotCount as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    except (ReefError, OSError) as error:
+    except ReefError as error:
+        sys.stderr.write(f"error: {told(error)}\n")
+        return 2
+    except OSError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     except KeyboardInterrupt:
         return 0
     return 0
+
+
+def _done(ended: int) -> str:
+    if not ended:
+        return "No gate was due: no candidate waits for a gate that this worker may run.\n"
+    return f"Ended {ended} gate{'' if ended == 1 else 's'}.\n"
 
 
 if __name__ == "__main__":

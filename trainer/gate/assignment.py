@@ -15,7 +15,15 @@ import msgspec
 from reef_release.client import ReefClient
 from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.decision import TrialSummary
-from reef_release.domain.events import GLOBAL, CheckpointPublished, GateTrial, VerdictRecord, decode
+from reef_release.domain.events import (
+    GLOBAL,
+    CandidateRevoked,
+    CheckpointPublished,
+    GateTrial,
+    ReleaseRevoked,
+    VerdictRecord,
+    decode,
+)
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rules import measures, protected_tasks, slot_count
 from reef_release.domain.policy import Policy
@@ -57,6 +65,7 @@ def known_gate(client: ReefClient, assignment: GateAssignment, scenario: str) ->
     # Each of these reads what the one before it has found in order.
     reasons = reasons or _seed_reasons(client, assignment)
     reasons = reasons or _share_reasons(client, assignment)
+    reasons = reasons or _revocation_reasons(client, assignment)
     reasons = reasons or _task_reasons(assignment, gate)
     reasons = reasons or _replay(gate, assignment.trials)
     if reasons:
@@ -138,6 +147,23 @@ def _share_reasons(client: ReefClient, assignment: GateAssignment) -> list[Reaso
         return []
     message = f"the log gives this gate {own} of the error budget, the service {assignment.share}"
     return [_reason("budget", message)]
+
+
+def _revocation_reasons(client: ReefClient, assignment: GateAssignment) -> list[Reason]:
+    """Whoever says that a candidate was revoked has it ended: so it must stand in the log."""
+    position, candidate = assignment.revoked_position, assignment.candidate
+    if position is None:
+        return []
+    models = {candidate.release_id}
+    if candidate.foundation is not None:
+        models.add(candidate.foundation.release_id)
+    page = client.events(after=position - 1, limit=1, scenario=assignment.scenario)
+    for event in map(decode, page.events):
+        match event.data:
+            case CandidateRevoked(candidate_id=revoked) | ReleaseRevoked(release_id=revoked):
+                if event.envelope.position == position and revoked in models:
+                    return []
+    return [_reason("revoked", f"the log revokes no such candidate at {position}")]
 
 
 def _model_reasons(name: str, model: ModelView | None, release_id: str | None) -> list[Reason]:

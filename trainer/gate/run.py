@@ -2,7 +2,8 @@
 
 What always holds: a decision other than `errored` is signed only over trials that this worker
 ran itself, of a candidate that it admitted itself. A gate with anybody else's trial is ended as
-errored, and the candidate gets a fresh one with the same draw. A reply that could not be had is
+errored, and the candidate gets a fresh one with the same draw; so is one whose candidate was
+revoked, which gets none. A reply that could not be had is
 an error of the trial, whichever side it was, and never a verdict; an outage (of the service, of
 a download, of this machine's disk) is not even that, but ends the work here, to be gone on with
 where the log stands.
@@ -75,14 +76,20 @@ class GateRun:
         self._foreign = [trial for trial in assignment.trials if trial not in own]
         if self._foreign:
             self._log.warning("another worker's trials", count=len(self._foreign))
+        self._revoked = assignment.revoked_position is not None
+        if self._revoked:
+            self._log.warning(
+                "candidate revoked: its gate is ended", position=assignment.revoked_position
+            )
 
     def trials(self, before_each: Callable[[], None]) -> None:
-        """Run and post trials until the gate is decided; none after foreign trials.
+        """Run and post trials until the gate is decided; none that would decide nothing.
 
         Raises `Conflict` when the log has moved on without this worker, `Refused` when the
         service recorded something else, and what outages raise.
         """
-        while not self._foreign and (due := due_of(self._gate)) is not None:
+        given_up = self._foreign or self._revoked
+        while not given_up and (due := due_of(self._gate)) is not None:
             before_each()
             check_due(self._gate, self._posted(self._trial(due)).due)
 
@@ -90,9 +97,9 @@ class GateRun:
         """Sign and post what the trials decide; returns the outcome. Raises as `trials` does.
 
         A gate with another worker's trials ends as errored, whatever those decide: nobody here
-        knows that the weights gave these replies.
+        knows that the weights gave these replies. So does that of a revoked candidate.
         """
-        outcome = "errored" if self._foreign else self._gate.verdict_due()
+        outcome = "errored" if self._foreign or self._revoked else self._gate.verdict_due()
         assert outcome is not None, "no trial is due, so the gate decides"
         canary = None
         if outcome == "passed":

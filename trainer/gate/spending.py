@@ -6,7 +6,8 @@ else. Events without effect may stand among them: in logs that older services wr
 honest events left some, and a hand in the database can add any. What these events themselves show
 to be without effect is not counted: a gate under a policy or on a base that was not in force at
 its place, a promotion from another base, a policy of another scenario or no later version. Where
-the service still counts otherwise, the gate is not worked on.
+the service still counts otherwise, the gate is not worked on. The gate of one more worker, after a
+pass that stands, has the share of that pass.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from reef_release.domain.events import (
     CheckpointPublished,
     Event,
     GateOpened,
+    GatePassed,
     PolicyChanged,
     ReleasePromoted,
     ReleaseRolledBack,
     ScenarioCreated,
     decode,
 )
+from reef_release.domain.gate import Gate
 from reef_release.domain.gating.budget import BudgetShare
 from reef_release.domain.policy import Policy
 from reef_release.domain.state import Candidate, Pointer, PolicyInForce, Scenario
@@ -45,6 +48,7 @@ _COUNTED = (
     CandidateSubmitted,
     CandidateAdmitted,
     GateOpened,
+    GatePassed,
     ReleasePromoted,
     ReleaseRolledBack,
 )
@@ -62,10 +66,9 @@ def share_of(client: ReefClient, scenario: str, opened: GateOpened) -> BudgetSha
     found = [event for kind in _COUNTED for event in _events(client, scenario, kind.TYPE)]
     found += _covering(client, found)
     book = Scenario(name=scenario, schema="", created_position=0, policies=[])
-    shared: set[str] = set()
     for event in sorted(found, key=lambda each: each.envelope.position):
         if not isinstance(event.data, GateOpened):
-            _enter(book, event, shared)
+            _enter(book, event)
             continue
         gate, candidate = event.data, book.candidates.get(event.data.candidate_id)
         if candidate is None or not book.policies:
@@ -80,8 +83,14 @@ def share_of(client: ReefClient, scenario: str, opened: GateOpened) -> BudgetSha
                 raise Refused(f"Gate {gate.gate_id} is not worked on.", reasons=reasons)
             return share
         candidate.gates.append(gate.gate_id)
-        if share is not None:
-            shared.add(gate.gate_id)
+        book.gates[gate.gate_id] = Gate(
+            opened=gate,
+            opened_position=event.envelope.position,
+            policy=book.policy.policy,
+            policy_key="",
+            tasks=[],
+            share=share,
+        )
     raise Refused(
         f"Gate {opened.gate_id} is not worked on: the log has no such gate, or it opened under a "
         "policy or on a base that was not in force.",
@@ -96,8 +105,8 @@ def _in_force(book: Scenario, gate: GateOpened) -> bool:
     return gate.policy_digest == book.policy.digest and gate.base == base
 
 
-def _enter(book: Scenario, event: Event, shared: set[str]) -> None:
-    """What *event* changes of what draws and their shares depend on; *shared* gates had one."""
+def _enter(book: Scenario, event: Event) -> None:
+    """What *event* changes of what draws and their shares depend on."""
     position = event.envelope.position
     match event.data:
         case ScenarioCreated() | PolicyChanged() as data:
@@ -114,12 +123,16 @@ def _enter(book: Scenario, event: Event, shared: set[str]) -> None:
                 book.undrawn.append(data.candidate_id)
         case CheckpointPublished() as data:
             draw_candidates(book, data.size)
+        case GatePassed() as data:
+            if data.gate_id in book.gates:
+                book.gates[data.gate_id].outcome = "passed"
         case ReleasePromoted() | ReleaseRolledBack() as data:
+            gate = book.gates.get(getattr(data, "gate_id", ""))
             serving = book.serving(data.channel)
             base = None if serving is None else serving.release_id
             if isinstance(data, ReleasePromoted) and data.base != base:
                 return
-            if isinstance(data, ReleasePromoted) and data.gate_id in shared:
+            if gate is not None and gate.share is not None:
                 book.ledger = book.ledger.promoted()
                 book.rewarded.append(position)
             pointer = Pointer(

@@ -177,7 +177,7 @@ class GateWorker:
         return False
 
     def _claim(self, scenario: str) -> GateAssignment | None:
-        return self._client.claim_gate(scenario, self._config.name)
+        return self._client.claim_gate(scenario, self._config.name, self._key.key_id)
 
     def _gate(self, scenario: str, assignment: GateAssignment) -> None:
         gate = known_gate(self._client, assignment, scenario)

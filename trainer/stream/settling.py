@@ -20,7 +20,7 @@ from reef_release.wire import CandidateView, ScenarioView
 
 __all__ = ["Settling"]
 
-_UNDECIDED = frozenset({"submitted", "admitted", "passed"})
+_UNDECIDED = frozenset({"submitted", "admitted", "passing", "passed"})
 
 
 class Settling:
@@ -105,7 +105,7 @@ class Settling:
         served = scenario.channels.get(self._channel)
         if served is None:
             return
-        attempts = scenario.policy["max_attempts"]
+        attempts = scenario.policy["max_attempts"] + scenario.policy.get("gate_quorum", 1) - 1
         for each in candidates:
             if each.channel != self._channel or each.base != served.release_id or each.revoked:
                 continue  # no gate opens over it any more

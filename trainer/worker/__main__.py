@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from reef_release.client import ReefClient
-from reef_release.errors import NotFound, ReefError, Unavailable
+from reef_release.errors import NotFound, ReefError, Unavailable, told
 from reef_release.node.config import NodeConfig
 from reef_release.node.vault import Vault
 from trainer.worker.development import read_development
@@ -33,7 +33,10 @@ def main() -> int:
             _work(given)
         else:
             _follow()
-    except (ReefError, OSError) as error:
+    except ReefError as error:
+        sys.stderr.write(f"error: {told(error)}\n")
+        return 2
+    except OSError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     except KeyboardInterrupt:
@@ -147,16 +150,23 @@ def _work(given: argparse.Namespace) -> None:
             screen=screen,
         )
         if leader is None:
-            worker.run(once=given.once)
+            _say_done(worker.run(once=given.once), once=given.once)
             return
         stack.callback(leader.dismiss)
-        worker.run(once=given.once, stop=leader.broken)
+        _say_done(worker.run(once=given.once, stop=leader.broken), once=given.once)
         if leader.broken.is_set():
             raise Unavailable(
                 "The processes of this trainer are no longer in step.",
                 next_step="Start it again; what it recorded says why.",
             )
     ranks.leave(0)
+
+
+def _say_done(trained: int, *, once: bool) -> None:
+    if once and trained:
+        sys.stdout.write(f"Trained {trained} batch{'' if trained == 1 else 'es'}.\n")
+    elif once:
+        sys.stdout.write("No batch was trained: none waits, or the line waits for its gate.\n")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,12 @@ def reason(candidate: CandidateView, scenario: ScenarioView) -> tuple[str, str]:
             f"its gate {gate.gate_id} is undecided",
             "Nothing, while trials are posted; if there come none, look at the gate workers.",
         )
+    if candidate.status == "passing":
+        return (
+            "; ".join(each.message for each in candidate.reasons),
+            "See that as many gate workers run as the policy asks for, each with a key and a "
+            "token of its own (`reef-release status`).",
+        )
     if candidate.status == "passed":
         return (
             "its gate passed, and it is not signed and promoted",

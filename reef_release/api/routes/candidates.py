@@ -16,6 +16,7 @@ from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from reef_release.api.access import commands, requires
 from reef_release.api.problems import READ_PROBLEMS, SUBMIT_PROBLEMS
 from reef_release.api.service import Service
+from reef_release.api.turns import PATIENCE_S
 from reef_release.api.views import candidate_view
 from reef_release.domain import events as ev
 from reef_release.domain.canonical import decimalise
@@ -75,7 +76,8 @@ class CandidateController(Controller):
             )
         submitted = await _submission(service, data)
         identity = submitted.candidate_id
-        async with service.submitting[scenario, request.user.name]:
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        async with service.submitting.take((scenario, request.user.name), deadline):
             if identity not in found.candidates:
                 if request.user.role is TokenRole.TRAIN:
                     _check_rate(service, found, request.user.name)

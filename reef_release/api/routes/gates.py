@@ -6,6 +6,7 @@ computed here, and the decision is accepted only if it equals what the log says.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,15 +28,18 @@ from reef_release.domain import events as ev
 from reef_release.domain.decision import summaries_of, summary_of
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rules import measures
+from reef_release.domain.quorum import has_passed_it
+from reef_release.domain.revocation import revoked_at
 from reef_release.domain.rule import gate_opening_reasons, is_decided
-from reef_release.domain.state import Scenario
+from reef_release.domain.state import Candidate, Scenario
+from reef_release.domain.turns import gates_in_turn
 from reef_release.errors import Conflict, NotFound, PayloadTooLarge, Refused
 from reef_release.tokens import Principal, TokenRole
 from reef_release.wire import (
-    ClaimRequest,
     DecisionRequest,
     DecisionView,
     GateAssignment,
+    GateClaimRequest,
     LeaseView,
     TrialRequest,
     TrialView,
@@ -69,25 +73,31 @@ class GateController(Controller):
         self,
         request: Request[Principal, Any, Any],
         scenario: FromPath[str],
-        data: JSONBody[ClaimRequest],
+        data: JSONBody[GateClaimRequest],
         service: NamedDependency[Service],
     ) -> Response[GateAssignment | None]:
-        """An undecided gate nobody works on, or a new one for the oldest waiting candidate.
+        """An undecided gate nobody works on, or a new one for the candidate whose turn it is.
 
+        Turns go round the submitters; those of one submitter come in the order submitted. Where
+        the policy asks for several workers, none is given a candidate that it passed already.
         204 when there is nothing to do. The assignment has questions, never answers.
         """
         found = service.scenario(scenario)
+        asks = _Asks(actor=request.user.name, key_id=data.key_id)
         for channel in found.channels():
             gate = found.open_gate(channel)
             if gate is None:
                 try:
-                    gate = await _open_next(service, request.user.name, found, channel)
+                    gate = await _open_next(service, asks, found, channel)
                 except Conflict:
                     gate = found.open_gate(channel)  # another worker was first
                 except Refused as refused:
                     # It is of this channel alone: the others must not wait for it.
-                    _log.warning("gate not opened", channel=channel, why=refused.detail)
-            if gate is None:
+                    codes = [reason.code for reason in refused.reasons]
+                    _log.warning(
+                        "gate not opened", channel=channel, codes=codes, why=refused.detail
+                    )
+            if gate is None or asks.passed(found, found.candidates[gate.opened.candidate_id]):
                 continue
             lease_id = await service.claims.take(request.user.name, found, gate, data.worker)
             if lease_id is not None:
@@ -105,7 +115,8 @@ class GateController(Controller):
     ) -> TrialView:
         """The trial that is due, as the candidate or incumbent really answered it.
 
-        The verdict is computed from the raw reply. A reply cut short is recorded as an error.
+        The verdict is computed from the raw reply. A reply cut short is recorded as an error. None
+        is taken of a candidate that was revoked: end its gate as errored.
         """
         found = service.scenario(scenario)
         gate = _gate(found, gate_id)
@@ -226,15 +237,28 @@ def _expiry(service: Service) -> str:
     return (datetime.now(UTC) + timedelta(seconds=service.leases.duration_s)).isoformat()
 
 
-async def _open_next(service: Service, actor: str, scenario: Scenario, channel: str) -> Gate | None:
+@dataclass(frozen=True, kw_only=True)
+class _Asks:
+    """Who asks for a gate: whose token, and which key it says that it signs with."""
+
+    actor: str
+    key_id: str | None
+
+    def passed(self, scenario: Scenario, candidate: Candidate) -> bool:
+        return has_passed_it(scenario, candidate, actor=self.actor, key_id=self.key_id)
+
+
+async def _open_next(
+    service: Service, asks: _Asks, scenario: Scenario, channel: str
+) -> Gate | None:
     state = service.state
-    for candidate in scenario.candidates.values():
-        if candidate.submitted.channel != channel or is_decided(scenario, candidate):
+    for candidate in gates_in_turn(scenario, channel):
+        if is_decided(state, scenario, candidate) or asks.passed(scenario, candidate):
             continue
         opening = opening_of(state, scenario, candidate)
         if opening is None or gate_opening_reasons(state, scenario, opening):
             continue
-        await service.commands.append(actor, scenario.name, opening)
+        await service.commands.append(asks.actor, scenario.name, opening)
         return scenario.gates[opening.gate_id]
     return None
 
@@ -253,4 +277,5 @@ def _assignment(service: Service, scenario: Scenario, gate: Gate, lease_id: str)
         trials=summaries_of(gate),
         due=due_view(gate),
         share=gate.share,
+        revoked_position=revoked_at(scenario, gate.opened.candidate_id),
     )

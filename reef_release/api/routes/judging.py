@@ -62,7 +62,8 @@ class JudgingController(Controller):
         """Every raw vote, or the error that prevented them: an outage is no verdict.
 
         A turn takes one judgment; the same votes again get the first result. After an error the
-        turn is handed out again, later each time, and three times at most.
+        turn is handed out again, later each time, and three times at most. An error is one line
+        of visible characters, of which the log keeps 200.
         """
         found = service.scenario(scenario)
         return await post_judgment(service, request.user.name, found, turn_id, data)

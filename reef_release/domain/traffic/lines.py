@@ -202,7 +202,7 @@ def _end(state: State, scenario: Scenario, candidate: Candidate) -> str | None:
     if outcome == "errored":
         policy = scenario.policy
         drawn = scenario.gates[candidate.gates[0]].opened.policy_digest
-        if len(candidate.gates) >= policy.policy.max_attempts or drawn != policy.digest:
+        if len(candidate.gates) >= policy.policy.most_gates or drawn != policy.digest:
             return "errored"
     return None
 

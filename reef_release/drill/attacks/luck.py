@@ -114,7 +114,7 @@ def _null(context: Context) -> Outcome:
     gate = ended.gates[-1]
     event = f"gate.{ended.status}"
     position = context.event(event, scenario=name, gate_id=gate.gate_id)
-    words = f"{gate.passed_count} of {gate.trial_count} trials passed"
+    words = f"{gate.passed_count} of {gate.task_count} tasks passed"
     seen = Seen(by="gate", code="not-better", event=event, position=position, words=words)
     return Outcome(seen=(seen,), twin="the incumbent itself passed its gate")
 

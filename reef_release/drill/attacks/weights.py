@@ -91,9 +91,9 @@ def _gated(
         event = f"gate.{ended.status}"
         gate = ended.gates[-1]
         position = context.event(event, gate_id=gate.gate_id)
-        words = f"{gate.passed_count} of {gate.trial_count} trials passed"
+        words = f"{gate.passed_count} of {gate.task_count} tasks passed"
         if gate.error_count:
-            words += f", {gate.error_count} could not be carried out"
+            words += f", {gate.error_count} trials could not be carried out"
         seen = Seen(
             by="gate", code=codes[ended.status], event=event, position=position, words=words
         )

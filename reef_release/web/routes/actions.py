@@ -12,7 +12,7 @@ from litestar.response import Redirect
 
 from reef_release.errors import NotFound, ReefError, Unavailable
 from reef_release.web.access import FORM_LIMIT_BYTES, check_form
-from reef_release.web.actions import Action, action_named, check_operator
+from reef_release.web.actions import Action, action_named, check_may_do
 from reef_release.web.frame import Frame
 from reef_release.web.render import HEADERS
 
@@ -26,9 +26,9 @@ async def show_action(
     request: Request[Any, Any, Any], name: FromPath[str], frame: NamedDependency[Frame]
 ) -> Response[Any]:
     """What an action will do, and the form that does it."""
-    check_operator(frame.principal)
-    frame.past()
     action = action_named(name)
+    check_may_do(frame.principal, action)
+    frame.past()
     return await _form(frame, action, action.given(request.query_params))
 
 
@@ -44,9 +44,9 @@ async def do_action(
     frame: NamedDependency[Frame],
 ) -> Response[Any]:
     """Do it, and show what stands in the log then; or every reason against it."""
-    check_operator(frame.principal)
-    check_form(request, data.get("form_token", ""))
     action = action_named(name)
+    check_may_do(frame.principal, action)
+    check_form(request, data.get("form_token", ""))
     given, reason = action.given(data), data.get("reason", "")
     service, scenario = frame.service, frame.scenario or ""
     await service.live.catch_up()

@@ -23,7 +23,6 @@ from reef_release.web.model_difference import model_difference
 from reef_release.web.past import Past
 from reef_release.web.routes.gates import trials_of
 from reef_release.web.score_difference import score_difference
-from reef_release.web.visible import is_long, pieces
 
 __all__ = ["show_candidate", "show_candidates"]
 
@@ -83,12 +82,12 @@ async def show_candidate(
     own = found.submitted
     difference = None
     if other is not None:
-        difference = await model_difference(
-            frame.service, frame.principal, other.submitted.files, own.files
-        )
+        difference = await model_difference(frame.service, frame.principal, other, found)
+    revoked = past.revoked_position(candidate_id)
     return frame.render(
         "candidate.html",
         view=view,
+        revoked=None if revoked is None else await past.history.event(revoked),
         gate=gate,
         scores=scores,
         exams=shown,
@@ -98,8 +97,6 @@ async def show_candidate(
         metrics=metric_difference(own, None if other is None else other.submitted),
         most_tensors=_TENSORS,
         most_marks=_MARKS,
-        pieces=pieces,
-        is_long=is_long,
     )
 
 

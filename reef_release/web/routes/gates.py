@@ -20,11 +20,12 @@ from reef_release.web.gate_page import SLOTS, gate_page, shown_slots
 from reef_release.web.gate_texts import texts_of
 from reef_release.web.gates_list import gate_lines, undecided_gates
 from reef_release.web.past import Past
-from reef_release.web.visible import is_long, pieces
+from reef_release.web.suites import suite_lines
 
 __all__ = ["show_gate", "show_gates", "trials_of"]
 
 _GATES = 25
+_SUITES = 5
 
 
 @get("/s/{scenario:str}/gates", include_in_schema=False)
@@ -39,7 +40,13 @@ async def show_gates(
     trials = {gate_id: await trials_of(past, gate_id) for gate_id in wanted}
     lines = gate_lines(past.scenario, past.at, _GATES + 1, trials, until)
     older = lines[_GATES - 1].opened_position if len(lines) > _GATES else None
-    return frame.render("gates.html", gates=lines[:_GATES], older=older, is_first=before is None)
+    return frame.render(
+        "gates.html",
+        gates=lines[:_GATES],
+        older=older,
+        is_first=before is None,
+        suites=suite_lines(past, _SUITES),
+    )
 
 
 @get("/s/{scenario:str}/gates/{gate_id:str}", include_in_schema=False)
@@ -69,8 +76,6 @@ async def show_gate(
         ended_at="" if view.decision is None else await _time(past, view.decision.position),
         exact=await _exact(gate) if odds == "exact" else None,
         last_slots=SLOTS,
-        pieces=pieces,
-        is_long=is_long,
     )
 
 

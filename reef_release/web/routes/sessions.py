@@ -22,7 +22,6 @@ from reef_release.web.session_view import (
     session_view,
     turn_streams,
 )
-from reef_release.web.visible import is_long, pieces
 
 __all__ = ["list_sessions", "show_session"]
 
@@ -61,8 +60,6 @@ async def show_session(
         may_read=may_read,
         page=page,
         per_page=CALLS_PAGE,
-        pieces=pieces,
-        is_long=is_long,
     )
 
 

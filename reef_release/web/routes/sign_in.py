@@ -48,7 +48,7 @@ async def show_sign_in(request: _Request) -> Response[Any]:
 async def send_token(
     request: _Request, data: _Form, service: NamedDependency[Service]
 ) -> Response[Any]:
-    """Exchange a token of role audit or operate for a session. The token is kept nowhere."""
+    """Exchange a token of a role that has pages for a session. The token is kept nowhere."""
     check_origin(request)
     wanted = data.get("next")
     try:

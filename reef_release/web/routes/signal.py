@@ -10,11 +10,15 @@ from litestar.params import QueryParameter
 
 from reef_release.api.proxy.health import spool_findings
 from reef_release.domain.reasons import Reason
+from reef_release.domain.traffic.alarm import ALARM_AFTER
 from reef_release.projections.signal_findings import signal_findings
 from reef_release.web.frame import Frame
+from reef_release.web.signal_alarms import alarm_lines
 from reef_release.web.signal_health import MOST_HOURS, signal_page
 
 __all__ = ["show_signal"]
+
+_ALARMS = 10
 
 
 @get("/s/{scenario:str}/signal", include_in_schema=False)
@@ -26,7 +30,14 @@ async def show_signal(
     past = frame.past()
     findings = await _findings(frame) if frame.asked is None else []
     view = signal_page(frame.service.signal, past.name, frame.at, hours=hours, findings=findings)
-    return frame.render("signal.html", view=view, most_hours=MOST_HOURS)
+    return frame.render(
+        "signal.html",
+        view=view,
+        alarms=await alarm_lines(past, _ALARMS),
+        most_alarms=_ALARMS,
+        alarm_after=ALARM_AFTER,
+        most_hours=MOST_HOURS,
+    )
 
 
 async def _findings(frame: Frame) -> list[Reason]:

@@ -21,6 +21,8 @@ __all__ = ["show_timeline"]
 _ENTRIES = 25
 _MOST_READS = 8
 _MOST_HOLDS = 100
+_MOST_CHANGES = 4
+"""Of one policy; its own page has them all."""
 
 
 @get("/s/{scenario:str}/timeline", include_in_schema=False)
@@ -48,6 +50,7 @@ async def show_timeline(
         entries=entries,
         picture=picture(past.scenario, entries, past.at, holds, channel),
         kinds=kinds,
+        most_changes=_MOST_CHANGES,
         all_kinds=list(KINDS),
         channel=channel,
         channels=channels,

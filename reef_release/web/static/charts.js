@@ -3,6 +3,7 @@
 
 const HEIGHT = 240;
 const WHOLE = Array.from({ length: 24 }, (_, index) => [1, 2, 5][index % 3] * 10 ** Math.floor(index / 3));
+const HINT = "Point at the chart to read its values.";
 const DASHES = [[], [6, 3], [2, 3], [9, 3, 2, 3]];
 
 function colour(name) {
@@ -37,7 +38,14 @@ function markPlugin(marks, stroke) {
   };
 }
 
-function draw(figure, place) {
+function said(chart, index) {
+  if (index === null || index === undefined) return HINT;
+  const [place, ...values] = chart.columns.map((column) => column[index]);
+  const known = values.map((value, number) => `${chart.names[number]} ${value === null ? "–" : Number(value.toPrecision(6))}`);
+  return `at ${place}: ${known.join(", ")}`;
+}
+
+function draw(figure, place, readout) {
   const chart = JSON.parse(figure.dataset.chart);
   const muted = colour("--muted");
   const line = colour("--line");
@@ -47,17 +55,18 @@ function draw(figure, place) {
     height: HEIGHT,
     scales: { x: { time: false }, y: { range: () => chart.range } },
     axes: [{ ...axis, incrs: WHOLE, label: chart.x, labelSize: 18, labelFont: "11px system-ui, sans-serif" }, { ...axis, size: 56 }],
+    legend: { show: false },
     series: [
-      { label: "at" },
+      {},
       ...chart.names.map((label, index) => ({
         label,
         stroke: colour(`--series-${index % DASHES.length}`),
         dash: DASHES[index % DASHES.length],
         width: 2,
         spanGaps: false,
-        value: (_plot, value) => (value === null ? "–" : String(Number(value.toPrecision(6)))),
       })),
     ],
+    hooks: { setCursor: [(plot) => { readout.textContent = said(chart, plot.cursor.idx); }] },
     plugins: [markPlugin(chart.marks, colour("--strong-line"))],
   };
   place.replaceChildren();
@@ -70,12 +79,15 @@ function take(figure) {
   place.className = "drawn";
   // What uPlot draws says the same as the picture, which readers of the page keep.
   place.setAttribute("aria-hidden", "true");
-  figure.append(place);
-  let plot = draw(figure, place);
+  const readout = document.createElement("p");
+  readout.className = "readout";
+  readout.setAttribute("aria-hidden", "true");
+  readout.textContent = HINT;
+  figure.append(place, readout);
+  let plot = draw(figure, place, readout);
   picture.classList.add("visually-hidden");
-  figure.querySelector(".legend")?.setAttribute("hidden", "");
   new ResizeObserver(() => plot.setSize({ width: Math.max(place.clientWidth, 200), height: HEIGHT })).observe(figure);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { plot = draw(figure, place); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { plot = draw(figure, place, readout); });
 }
 
 if (typeof uPlot === "function") {

@@ -1,6 +1,8 @@
 // The proof that an event is in the log, checked by this browser alone: RFC 9162 inclusion, and a
 // C2SP checkpoint under an Ed25519 key. Any doubt is a no; what is not there is said to be missing.
 
+import { visible } from "./visible.js";
+
 const HEADER = "c2sp.org/tlog-proof@v1";
 const ED25519 = 1;
 const section = document.querySelector("#prove");
@@ -39,10 +41,10 @@ const utf8 = (text) => new TextEncoder().encode(text);
 function step(good, text, code = "") {
   const made = document.createElement("li");
   made.className = good ? "yes" : "no";
-  made.append(text);
+  made.append(visible(text));
   if (code) {
     const shown = document.createElement("code");
-    shown.textContent = code;
+    shown.textContent = visible(code);
     made.append(" ", shown);
   }
   steps.append(made);

@@ -1,4 +1,4 @@
-// What pages do beyond HTML: copy buttons, the live tail, and a notice of new events.
+// What pages do beyond HTML: copy buttons, the live tail, a notice of new events, and a hint at wide tables.
 // Nothing here is needed to read a page or to act on it.
 
 const TAIL_ROWS = 20;
@@ -10,6 +10,13 @@ for (const button of document.querySelectorAll("button.copy")) {
     button.classList.add("done");
     setTimeout(() => button.classList.remove("done"), 1500);
   });
+}
+
+// A shade says that a table goes on beyond its edge, where no scroll bar is seen.
+for (const area of document.querySelectorAll(".scroll")) {
+  const look = () => area.classList.toggle("more", area.scrollLeft + area.clientWidth < area.scrollWidth - 1);
+  area.addEventListener("scroll", look, { passive: true });
+  new ResizeObserver(look).observe(area);
 }
 
 function cell(text, name) {

@@ -38,6 +38,7 @@ from reef_release.signing.policy import sign_policy
 from reef_release.signing.vsa import sign_decision
 from reef_release.signing.weights import sign_bundle
 from reef_release.tokens import TOKEN_SECRET, Principal, TokenRole, Tokens, load_secret
+from reef_release.web.pages import PAGES
 from tests.applications import application
 from tests.databases import Database
 from tests.world import safetensors, suite_lines
@@ -452,7 +453,7 @@ async def until(look: Callable[[], Awaitable[_T]], wanted: Callable[[_T], object
 async def open_story(site: Site, **settings: Any) -> AsyncIterator[Story]:
     """A service of *site* in this event loop, and its story."""
     async with open_service(site.settings(**settings)) as service:
-        with application(service) as app:
+        with application(service, PAGES) as app:
             transport = httpx.ASGITransport(app)
             async with (
                 app.lifespan(),

@@ -11,6 +11,7 @@ import pytest
 from reef_release.api.app import create_app
 from reef_release.domain.canonical import sha256_hex
 from reef_release.tokens import Principal, TokenRole, Tokens
+from reef_release.web.pages import PAGES
 from tests.integration.api.story import Problem, Story, model_files
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +23,10 @@ BLOB = "audit gate operate serve sign train"
 TRAINING = "train audit operate"
 SESSION = "audit ingest judge operate"
 CANDIDATE = "approve audit gate operate sign train"
+ACCOUNT = "approve audit operate train"
 PUBLIC = ""
+API = ("/reef", "/v1", "/healthz", "/readyz", "/metrics")
+"""Where its paths begin; those of the pages begin otherwise."""
 SCENARIO = "/reef/scenarios/{scenario:str}"
 S = "/reef/scenarios/homework"
 NO_BLOB = "0" * 64
@@ -51,6 +55,13 @@ ROUTES = [
     Route("/reef/scenarios", "GET", "/reef/scenarios", ALL),
     Route("/reef/scenarios", "POST", "/reef/scenarios", "operate"),
     Route("/reef/scenarios/{scenario:str}", "GET", S, ALL),
+    Route(f"{SCENARIO}/account", "GET", f"{S}/account", ACCOUNT),
+    Route(
+        f"{SCENARIO}/candidates/{{candidate_id:str}}/account",
+        "GET",
+        f"{S}/candidates/nobody/account",
+        ACCOUNT,
+    ),
     Route("/reef/scenarios/{scenario:str}/policy", "PUT", f"{S}/policy", "operate"),
     Route("/reef/scenarios/{scenario:str}/rollback", "POST", f"{S}/rollback", "operate"),
     Route("/reef/scenarios/{scenario:str}/hold", "POST", f"{S}/hold", "operate"),
@@ -180,12 +191,12 @@ ids = [f"{route.method} {route.template}" for route in ROUTES]
 
 async def test_the_table_of_roles_has_every_route(standing: Story) -> None:
     assert standing.service is not None
-    app = create_app(standing.service)
+    app = create_app(standing.service, PAGES)
     served = {
         (route.path, method)
         for route in app.routes
         for method in getattr(route, "methods", ())
-        if method != "OPTIONS" and not route.path.startswith("/schema")
+        if method != "OPTIONS" and route.path.startswith(API)
     }
     assert {(route.template, route.method) for route in ROUTES} == served
 
@@ -209,6 +220,10 @@ async def test_a_route_admits_the_roles_it_names_and_no_other(
     if route.roles:
         assert without.status_code == 401
         assert without.headers["www-authenticate"] == "Bearer"
+        if route.method != "HEAD" and route.roles != ALL:
+            said = without.json()["next_step"]
+            assert "Use a token of role" in said
+            assert set(route.roles.split()) <= set(said.rstrip(".").split()), said
     else:
         assert without.status_code == 200
 

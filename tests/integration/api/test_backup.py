@@ -14,14 +14,17 @@ from typing import Any
 import anyio
 import asyncpg
 import pytest
+from typer.testing import CliRunner, Result
 
-from reef_release.audit import verify
+from reef_release.audit import replay, verify
 from reef_release.audit.http_source import ClientSource
 from reef_release.backup import make_backup, read_erasures, recover, write_keys
 from reef_release.backup.layout import read_manifest
+from reef_release.cli import app
 from reef_release.client import ReefClient
 from reef_release.domain import events as ev
-from reef_release.errors import BadRequest, Conflict, NotFound, ReefError, Refused
+from reef_release.domain.events import VerdictRecord
+from reef_release.errors import BadRequest, Conflict, NotFound, ReefError, Refused, SettingsError
 from reef_release.log import EventLog
 from reef_release.log.migrate import migrate
 from tests.databases import Database, Server
@@ -30,6 +33,7 @@ from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import SCENARIO, Site, Story, open_story
 from tests.integration.api.test_forged_events import Thief
 from tests.integration.api.traffic import Agent, judged_turn
+from tests.integration.log.mirror import new_event
 from tests.world import facts
 
 pytestmark = pytest.mark.anyio
@@ -320,6 +324,100 @@ async def test_a_gate_that_was_freed_of_a_violation_is_free_after_a_recovery(
         assert await connection.fetchval(*asked) == ["gate-closed"]
     finally:
         await connection.close()
+
+
+NOWHERE = "0" * 64
+
+
+async def forged(story: Story) -> list[int]:
+    """Events without effect: a trial whose body never was, data of no form, a call of nobody's."""
+    due = await story.claim_soon()
+    trial = ev.GateTrial(
+        gate_id=due.opened.gate_id,
+        slot=0,
+        side="candidate",
+        attempt=0,
+        task_id=due.tasks[0].task_id,
+        body=NOWHERE,
+        error=None,
+        verdict=VerdictRecord(passed=True, checks={"answer@1": True}),
+    )
+    submitted = (await story.events(type="candidate.submitted"))[-1]["data"]
+    files = [each | {"sha256": "../../../etc/hostname"} for each in submitted["files"]]
+    async with EventLog.open(story.site.database.service_dsn) as log:
+        return [
+            (await log.append(each)).position
+            for each in (
+                new_event(trial),
+                new_event({"reason": 5}, type="scenario.held", stream="scenario"),
+                new_event(
+                    submitted | {"files": files},
+                    type="candidate.submitted",
+                    stream=f"candidate/{submitted['candidate_id']}",
+                ),
+            )
+        ]
+
+
+async def test_events_without_effect_do_not_stop_a_recovery_whatever_they_name(
+    told: Story, empty: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = told.site
+    wrong = await forged(told)
+    backup = await backed_up(told, tmp_path / "backup")
+    assert NOWHERE in read_manifest(backup).missing
+    monkeypatch.setenv("DATABASE_URL", empty.owner_dsn)
+    home, root = tmp_path / "new", tmp_path / "root.json"
+    root.write_text(site.anchor)
+
+    async def recover_(*options: str) -> Result:
+        command = ["recover", str(backup), "--home", str(home), "--root", str(root), *options]
+        return await anyio.to_thread.run_sync(lambda: CliRunner().invoke(app, command))
+
+    refused = await recover_()
+    assert isinstance(refused.exception, Refused)
+    options = " ".join(f"--without-effect {position}" for position in wrong)
+    assert options in str(refused.exception)
+    assert not home.exists()
+
+    done = await recover_(*options.split(), "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["missing"], found["not_needed"]) == (0, [NOWHERE])
+    assert await rows(empty.owner_dsn) == await rows(site.database.owner_dsn, found["size"])
+
+    elsewhere = {"home": home, "database_url": empty.service_dsn, "keys": site.home / "keys"}
+    with pytest.raises(SettingsError, match=f"positions \\[{wrong[0]}\\]"):
+        async with open_story(site, **elsewhere):
+            pass
+    async with open_story(site, **elsewhere, accept_missing_blobs=True) as two:
+        assert two.service is not None
+        assert [each.position for each in two.service.state.violations] == wrong
+        # And the slot that the forged trial stood on is free.
+        ended = await two.run_trials(await two.claim_soon(), "---")
+        assert await two.decide(ended) == "failed"
+
+
+async def test_a_position_is_no_excuse_for_a_body_that_the_backup_had(
+    told: Story, empty: Database, tmp_path: Path
+) -> None:
+    """Without it the honest trial is one without effect, too; but the backup once had it."""
+    backup = await backed_up(told, tmp_path / "backup")
+    trial = (await told.events(type="gate.trial"))[0]
+    (backup / "export" / "blobs" / trial["data"]["body"]).unlink()
+    report = await anyio.to_thread.run_sync(replay, backup / "export", told.site.anchor)
+    void = {each.position for each in report.problems if each.position is not None}
+    assert trial["position"] in void
+    with pytest.raises(Refused) as refused:
+        await recover(
+            backup,
+            empty.owner_dsn,
+            tmp_path / "blobs",
+            told.site.anchor,
+            without_effect=sorted(void),
+        )
+    assert [each.code for each in refused.value.reasons] == ["blob-missing"]
+    assert "--without-effect" not in refused.value.next_step
 
 
 async def test_nothing_is_written_over_a_log_or_a_blob(

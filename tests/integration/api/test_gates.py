@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 from reef_release import wire
+from reef_release.artifacts import admission
 from reef_release.domain.canonical import canonical_json
 from reef_release.domain.events import ReleasePromoted
 from reef_release.signing.keys import Role, create_key
 from reef_release.signing.policy import sign_policy
+from reef_release.tokens import Principal, TokenRole
 from tests.integration.api.story import Problem, Story, known_gate, model_files, open_story, until
 
 pytestmark = pytest.mark.anyio
@@ -370,6 +372,51 @@ async def test_a_gate_worker_ends_a_gate_that_it_cannot_stand_for(story: Story, 
     assert "ended as errored" in late.value.body["detail"]
 
 
+async def test_a_revoked_candidate_gives_its_channel_free_and_its_draw_stays_paid(
+    story: Story,
+) -> None:
+    await story.release()
+    await budgeted(story)
+    doomed = (await story.submit())["candidate_id"]
+    second = (await story.submit())["candidate_id"]
+    assignment = await story.claim_soon()
+    assert (assignment.opened.candidate_id, assignment.revoked_position) == (doomed, None)
+    gate = await story.run_trials(assignment, "+")
+    due = wire.Due(slot=1, side="candidate", attempt=0)
+    body = {"reason": "it was trained on the suite"}
+    written = await story.post("operate", story.path("candidates", doomed, "revoke"), body)
+
+    with pytest.raises(Problem) as late:
+        await story.post_trial(assignment, due, "+")
+    assert (late.value.status, late.value.codes) == (409, ["revoked"])
+    assert f"revoked at {written['position']}" in late.value.body["detail"]
+    assert "was revoked" in (await story.candidate(second))["reasons"][0]["message"]
+
+    again = await story.claim_soon()
+    assert (again.opened, again.revoked_position) == (assignment.opened, written["position"])
+    assert await story.decide(gate, outcome="errored") == "errored"
+    following = await story.claim_soon()
+    assert following.opened.candidate_id == second
+    assert (await scenario_view(story))["budget"]["gates"] == 2
+    assert len((await story.candidate(doomed))["gates"]) == 1
+    assert len(await story.events(type="gate.trial")) == 2 + 2
+
+
+async def test_a_pass_of_a_revoked_candidate_makes_no_release(story: Story) -> None:
+    """Its trials had decided before; the signed decision stands and leads nowhere."""
+    await story.release()
+    doomed = (await story.submit())["candidate_id"]
+    assignment = await story.claim_soon()
+    gate = await story.run_trials(assignment, "++")
+    body = {"reason": "it was trained on the suite"}
+    await story.post("operate", story.path("candidates", doomed, "revoke"), body)
+    assert await story.decide(gate) == "passed"
+    with pytest.raises(Problem) as refused:
+        await story.sign(doomed)
+    assert refused.value.status in (409, 422)
+    assert await story.serving() != doomed
+
+
 # The error budget
 
 
@@ -438,6 +485,68 @@ async def test_a_candidate_is_drawn_when_the_one_before_it_is_decided(story: Sto
     await story.sign(second)
     await story.promoted(second)
     assert (await scenario_view(story))["budget"]["promotions"] == 2
+
+
+async def submit_as(story: Story, name: str) -> str:
+    """Submitted with a token of that name, whatever else the request says."""
+    who = Principal(name=name, role=TokenRole.TRAIN, scenario=None)
+    answer = await story.ask(
+        None,
+        "POST",
+        story.path("candidates"),
+        json=await story.manifest(settings={"actor": "nobody"}),
+        params={"wait": 30},
+        headers={"Authorization": f"Bearer {story.site.tokens.issue(who)}"},
+    )
+    assert answer.status_code in (201, 202), answer.text
+    return str(answer.json()["candidate_id"])
+
+
+@pytest.mark.parametrize("with_budget", [True, False])
+async def test_a_trainer_that_submits_many_delays_another_by_one_turn(
+    story: Story, with_budget: bool
+) -> None:
+    await story.release()
+    if with_budget:
+        await budgeted(story)
+    flood = [await submit_as(story, "flood") for _ in range(4)]
+    late = await submit_as(story, "ann")
+    found = []
+    for _ in range(3):
+        assignment = await story.claim_soon()
+        found.append(assignment.opened.candidate_id)
+        await story.decide(await story.run_trials(assignment, "-" * 10, "+" * 10))
+    assert found == [flood[0], late, flood[1]]
+    submitted = {
+        event["data"]["candidate_id"]: event["actor"]
+        for event in await story.events(type="candidate.submitted")
+    }
+    assert [submitted[each] for each in found] == ["flood", "ann", "flood"]
+
+
+async def test_a_candidate_whose_files_cannot_be_read_holds_up_nobody(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await story.release()
+    await budgeted(story)
+    broken: set[str] = set()
+    whole = admission.admit
+
+    def admit(files: Any, *rest: Any, **options: Any) -> Any:
+        if any(each.sha256 in broken for each in files):
+            raise OSError("the disk does not answer")
+        return whole(files, *rest, **options)
+
+    monkeypatch.setattr(admission, "admit", admit)
+    manifest = await story.manifest()
+    broken.update(each["sha256"] for each in manifest["files"] if "model" in each["path"])
+    view = await story.post("train", story.path("candidates"), manifest, params={"wait": 0})
+    other = await submit_as(story, "ann")
+    assert (await story.claim_soon()).opened.candidate_id == other
+    broken.clear()
+    held = view["candidate_id"]
+    seen = await until(lambda: story.candidate(held), lambda found: other in str(found["reasons"]))
+    assert seen["status"] == "submitted"
 
 
 async def test_a_candidate_whose_model_had_its_draw_meanwhile_is_refused_unpaid(

@@ -179,6 +179,20 @@ async def test_a_failure_whose_answer_was_lost_counts_once_and_a_success_after_i
         assert len(await story.events(type="turn.judged")) == 1
 
 
+async def test_of_an_error_the_log_keeps_a_short_line(story: Story) -> None:
+    await conversation(story)
+    turn = await claim_turn(story)
+    for error in ("away\u202e", "\x1b[2J", "two\nlines", "a\tb", "\u2028"):
+        with pytest.raises(Problem) as problem:
+            await judge(story, turn, error=error)
+        assert problem.value.status == 400
+        assert "one line of visible characters" in problem.value.body["detail"]
+    await judge(story, turn, error="What the pupil said: " + "x" * 5_000)
+    failed = (await story.events(type="turn.judging_failed"))[-1]["data"]["error"]
+    assert failed == "What the pupil said: " + "x" * 178 + "…"
+    assert len(failed) == 200
+
+
 async def test_after_a_failure_a_turn_is_not_handed_out_at_once(story: Story) -> None:
     await conversation(story)
     await judge(story, await claim_turn(story), error="away")

@@ -15,6 +15,7 @@ S = "/reef/scenarios/{scenario}"
 ROUTES = {
     "/reef/scenarios": "get post",
     S: "get",
+    f"{S}/account": "get",
     f"{S}/policy": "put",
     f"{S}/rollback": "post",
     f"{S}/hold": "post",
@@ -22,6 +23,7 @@ ROUTES = {
     f"{S}/current": "get",
     f"{S}/candidates": "get post",
     f"{S}/candidates/{{candidate_id}}": "get",
+    f"{S}/candidates/{{candidate_id}}/account": "get",
     f"{S}/candidates/{{candidate_id}}/revoke": "post",
     f"{S}/gates/claim": "post",
     f"{S}/gates/{{gate_id}}/trials": "post",

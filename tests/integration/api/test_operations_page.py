@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -44,6 +45,14 @@ def empty(postgres: Server) -> Iterator[dict[str, str]]:
         yield {
             name: stack.enter_context(postgres.database(migrated=False)).owner_dsn for name in names
         }
+
+
+@pytest.fixture
+def new_home() -> Iterator[str]:
+    """A directory with a path that is short and open: a server's socket lies in it."""
+    with tempfile.TemporaryDirectory(prefix="reef-") as directory:
+        os.chmod(directory, 0o755)
+        yield f"{directory}/home"
 
 
 @pytest.fixture
@@ -90,7 +99,7 @@ async def prepared(story: Story) -> dict[str, str]:
 
 
 async def test_the_page_can_be_followed_from_top_to_bottom(
-    server: ServerProcess, empty: dict[str, str], tmp_path: Path
+    server: ServerProcess, empty: dict[str, str], new_home: str, tmp_path: Path
 ) -> None:
     story = server.story()
     async with story.http:
@@ -101,6 +110,7 @@ async def test_the_page_can_be_followed_from_top_to_bottom(
             **known,
             **empty,
             "AUDIT_TOKEN": story.site.token("audit"),
+            "NEW_HOME": new_home,
             "POSITION": "20",
             "REEF_URL": server.url,
             "REEF_TOKEN": story.site.token("operate"),
@@ -130,5 +140,6 @@ async def test_the_page_can_be_followed_from_top_to_bottom(
         assert view["policy"]["watch"] == WATCH
         for name in ("recovered", "again", "earlier", "drilled"):
             assert any((home / name / "blobs").rglob("*"))
+        assert (Path(new_home) / "postgres" / "data").is_dir()
         ready = (await story.ask(None, "GET", "/readyz")).json()
         assert ready["violations"] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from reef_release.signing.watch import sign_finding
 from tests.gates import FakeEngines, right, wrong
 from tests.integration.api.server import ServerProcess
 from tests.integration.api.story import Problem, Site, Story, open_story, until
-from trainer.gate.worker import GateWorker, GateWorkerConfig
+from trainer.gate.worker import GateWorker, GateWorkerConfig, KeyDoesNotCount
 
 pytestmark = pytest.mark.anyio
 
@@ -59,6 +60,17 @@ class Worker:
     async def once(self) -> None:
         """What is due now: one trial at most."""
         await to_thread.run_sync(lambda: self._worker.run(once=True))
+
+    async def until_it_ends(self) -> None:
+        """Run as the program does, which ends only by an error; after a minute it is stopped."""
+        stop = threading.Event()
+        longest = threading.Timer(60, stop.set)
+        longest.start()
+        try:
+            await to_thread.run_sync(lambda: self._worker.run(stop=stop))
+        finally:
+            longest.cancel()
+            await to_thread.run_sync(longest.join)
 
     def close(self) -> None:
         self._client.close()
@@ -109,6 +121,28 @@ async def test_a_release_that_falls_is_held_and_rolled_back_by_itself(
     assert len(await watched.events(type="release.rolled_back")) == 1
     ready = (await watched.ask(None, "GET", "/readyz")).json()
     assert ready["violations"] == 0
+
+
+async def test_a_worker_whose_finding_is_refused_for_its_key_stops_and_says_what_to_do(
+    watched: Story, worker: Worker
+) -> None:
+    """It would find the same for ever, and a release that fell would be held by nobody."""
+    served = await watched.serving()
+    assert served is not None
+    await until_trials(watched, worker, 1)
+    worker.engines.scripts[served] = wrong
+    key = watched.site.key(Role.GATE).key_id
+    await watched.post("operate", f"/reef/trust/keys/{key}/revoke", {"reason": "a stolen laptop"})
+    with pytest.raises(KeyDoesNotCount, match="does not count as a gate key") as stopped:
+        await worker.until_it_ends()
+    assert key[:16] in str(stopped.value)
+    assert "keys rotate" in str(stopped.value)
+    # It watched until it had something to sign, and nothing came of what it signed.
+    assert [each["verdict"]["passed"] for each in await trials(watched)][-1] is False
+    assert await watched.events(type="watch.fallen") == []
+    assert await watched.serving() == served
+    assert (await watched.get("audit", watched.path()))["held_reason"] is None
+    assert (await watched.ask(None, "GET", "/readyz")).json()["violations"] == 0
 
 
 async def test_trials_are_not_taken_faster_than_the_policy_says(watched: Story) -> None:

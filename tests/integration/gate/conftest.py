@@ -48,6 +48,7 @@ class School:
     scenario: str
     models: Path
     standard: dict[str, Any] = field(default_factory=lambda: dict(BY_ALL))
+    policy_changes: dict[str, Any] = field(default_factory=dict)
 
     def client(self, role: TokenRole) -> ReefClient:
         return ReefClient(self.url, self.site.token(role, self.scenario))
@@ -71,6 +72,7 @@ class School:
                 "budget": None,
                 "approvals": 0,
                 "watch": None,
+                **self.policy_changes,
             }
             schema = client.put_blob(schema_bytes(model_schema(ORIGIN)))
             signed = sign_policy(canonical_json(policy), self.site.key(Role.POLICY))

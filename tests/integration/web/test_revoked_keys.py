@@ -29,3 +29,7 @@ async def test_the_overview_says_that_what_is_served_rests_on_a_revoked_key(
     assert "no gate key counts" in page
     trials = (await browser.get(f"/s/homework/gates/{gate_id}")).text
     assert "No gate key counts, so every decision on it is refused" in trials
+    assert "is awaited" not in trials
+    listed = (await browser.get("/s/homework/candidates")).text
+    assert "No gate key counts, so every decision on it is refused" in listed
+    assert "is awaited" not in listed

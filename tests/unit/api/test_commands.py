@@ -7,13 +7,22 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from reef_release.api.commands import Commands
 from reef_release.domain import events as ev
 from reef_release.domain.decisive import DECISIVE, RESTING
 from reef_release.domain.reasons import Reason
-from reef_release.errors import BadRequest, Conflict, InvalidEvent, NotFound, Refused, Unavailable
+from reef_release.errors import (
+    BadRequest,
+    Conflict,
+    InvalidEvent,
+    NotFound,
+    QueueFull,
+    Refused,
+    Unavailable,
+)
 from reef_release.log import Appended, NewEvent, RuleRefused, StoredEvent, VersionConflict
 from reef_release.projections.live import LiveState
 from reef_release.projections.replay import ReplayChecks
@@ -32,8 +41,14 @@ class MemoryLog:
         self.world = world
         self.rivals: list[ev.EventData] = []
         self.refusal: list[Reason] = []
+        self.calls = 0
+        self.stuck: anyio.Event | None = None
 
     async def append(self, event: NewEvent) -> Appended:
+        self.calls += 1
+        if self.stuck is not None:
+            await self.stuck.wait()
+        await anyio.lowlevel.checkpoint()
         if self.refusal:
             raise RuleRefused("refused", reasons=self.refusal)
         if self.rivals:
@@ -130,6 +145,45 @@ async def test_a_race_is_decided_again_on_what_the_rival_wrote(world: World) -> 
         )
     assert world.scenario.held_reason is None
     assert appended.position == world.head
+
+
+async def test_of_many_at_once_none_is_judged_twice(world: World) -> None:
+    """Else the last of n is judged n times, and so gives up."""
+    ids = [world.submit() for _ in range(40)]
+    async with service(world) as (commands, log, live):
+        before = log.calls
+        async with anyio.create_task_group() as group:
+            for each in ids:
+                revoked = ev.CandidateRevoked(candidate_id=each, reason="x")
+                group.start_soon(commands.append, "operator", world.scenario_name, revoked)
+        assert log.calls - before == len(ids)
+        assert live.state.violations == []
+    assert all(world.scenario.candidates[each].revoked_position for each in ids)
+
+
+async def test_whoever_meets_others_for_too_long_is_told_to_come_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reef_release.api.commands.PATIENCE_S", 0.0)
+    async with service(world) as (commands, log, _):
+        log.rivals = [world.policy_data(name="another")]
+        with pytest.raises(QueueFull) as busy:
+            await commands.append("operator", world.scenario_name, HOLD)
+    assert busy.value.status == 503
+    assert busy.value.extra["retry_after_s"] > 0
+    assert world.scenario.held_reason is None
+
+
+async def test_whoever_hangs_up_lets_the_next_one_in(world: World) -> None:
+    async with service(world) as (commands, log, _):
+        log.stuck = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(commands.append, "operator", world.scenario_name, HOLD)
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+        log.stuck = None
+        await commands.append("operator", world.scenario_name, HOLD)
+    assert world.scenario.held_reason == "a look"
 
 
 async def test_a_rule_that_only_the_database_knows_refuses_too(world: World) -> None:

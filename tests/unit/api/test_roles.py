@@ -13,15 +13,19 @@ from reef_release.api.app import create_app
 from reef_release.api.problems import PUBLIC
 from reef_release.api.service import Service
 from reef_release.tokens import TokenRole
+from reef_release.web.pages import PAGES
+
+API = ("/reef", "/v1", "/healthz", "/readyz", "/metrics")
+"""Where its paths begin; those of the pages begin otherwise."""
 
 
 def handlers() -> dict[str, HTTPRouteHandler]:
     """Every handler of the API by its method and path."""
-    app = create_app(cast("Service", SimpleNamespace()))
+    app = create_app(cast("Service", SimpleNamespace()), PAGES)
     return {
         f"{method} {route.path_format}": handler
         for route in app.routes
-        if isinstance(route, HTTPRoute) and not route.path_format.startswith("/schema")
+        if isinstance(route, HTTPRoute) and route.path_format.startswith(API)
         for handler in route.route_handlers
         for method in handler.http_methods - {"OPTIONS"}
     }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from reef_release.api.views import gate_view
 from reef_release.audit import ReplayReport, replay, verify
 from reef_release.domain import events as ev
 from reef_release.signing.keys import Role, create_key
@@ -16,6 +19,7 @@ from tests.unit.audit.conftest import Story
 from tests.unit.audit.tampering import Tampered
 from tests.world import CHANNEL, World
 
+GATE = "urn:reef-release:gate:v1"
 SEGMENT = "events/000000000000.jsonl"
 Found = list[tuple[str, int | None]]
 
@@ -45,6 +49,23 @@ def test_an_honest_log_replays_to_what_the_service_said(story: Story) -> None:
     assert (serving.scenario, serving.channel) == ("homework", CHANNEL)
     assert serving.release_id == story.world.serving == story.r1
     assert report.weights is None
+
+
+def test_tasks_and_trials_are_counted_as_the_service_and_the_decisions_count_them(
+    story: Story,
+) -> None:
+    gates = {gate.gate_id: gate for gate in replay(story.folder, story.anchor).gates}
+    signed = 0
+    for gate in story.world.scenario.gates.values():
+        told, view = gates[gate.opened.gate_id], gate_view(gate)
+        counted = (told.task_count, told.passed_count, told.error_count)
+        assert counted == (view.task_count, view.passed_count, view.error_count)
+        sides = 1 if gate.opened.base is None else 2
+        assert told.trial_count >= sides * told.task_count + told.error_count
+        payload = json.loads(base64.b64decode(gate.attestation["payload"]))
+        assert payload["predicate"][GATE]["trial_count"] == told.trial_count
+        signed += 1
+    assert signed == len(gates) == 4
 
 
 def test_a_replay_needs_neither_the_world_nor_its_keys(
@@ -300,6 +321,65 @@ def test_a_replay_stops_before_an_event_in_a_wrong_form_and_says_so(
     assert report.event_count == len(tampered.bodies())
     assert [each.type for each in report.pointer_events] == ["release.promoted"] * 2
     assert report.checkpoint is not None
+
+
+def test_data_of_no_form_has_no_effect_and_stops_no_replay(tampered: Tampered) -> None:
+    """The database takes any object as data, and the service goes on behind it as well."""
+    position = tampered.position_of("scenario.resumed")
+    tampered.edit_data(position, reason=5)
+    tampered.resign()
+    report = replay(tampered.path, tampered.world.anchor)
+    assert found(report) == [("malformed", position), ("malformed-data", position)]
+    assert report.replayed_count == report.event_count
+    assert report.violation_count == 1
+    assert [each.held for each in report.serving] == ["the answers look odd"]
+
+
+def test_a_model_file_that_an_event_without_effect_names_first_is_missed_all_the_same(
+    world: World, exported: Callable[[World], Path]
+) -> None:
+    candidate = world.admitted()
+    forged = world.append_raw(world.opening(candidate, gate_id="e" * 32, seed="0" * 64))
+    world.gate(candidate)
+    whole = exported(world)
+    folder = Tampered(whole, whole.with_name("tampered"), world)
+    file = world.scenario.candidates[candidate].submitted.files[0]
+    folder.blob(file.sha256).unlink()
+    folder.list_blobs()
+    report = replay(folder.path, world.anchor)
+    assert ("blob-missing", forged) in found(report)
+    (missing,) = [each.message for each in report.unchecked if each.code == "missing-blobs"]
+    assert missing == "Missing are 1 blobs that events name."
+
+
+def test_a_blob_that_only_events_without_effect_name_is_told_apart(
+    world: World, exported: Callable[[World], Path]
+) -> None:
+    gate = world.open_gate(world.admitted())
+    forged = world.append_raw(world.trial(gate, body="0" * 64))
+    report = replay(exported(world), world.anchor)
+    assert found(report) == [("blob-missing", forged), ("blob-missing", forged)]
+    told = {each.code: each.message for each in report.unchecked}
+    assert "1 of them only by events without effect" in told["missing-blobs"]
+    assert f"the first at position {forged}" in told["may-have-effect"]
+
+
+def test_a_submission_of_other_files_than_those_of_its_id_asks_for_no_file(
+    world: World, exported: Callable[[World], Path]
+) -> None:
+    candidate = world.submit()
+    files = [
+        msgspec.structs.replace(file, sha256="0" * 64)
+        for file in world.scenario.candidates[candidate].submitted.files
+    ]
+    forged = msgspec.structs.replace(world.scenario.candidates[candidate].submitted, files=files)
+    position = world.append_raw(forged)
+    world.admit(candidate)
+    world.checkpoint()
+    world.gate(candidate)
+    report = replay(exported(world), world.anchor)
+    assert {each.position for each in report.problems} == {position}
+    assert "missing-blobs" not in {each.code for each in report.unchecked}
 
 
 def test_after_a_hole_the_rest_is_still_verified(tampered: Tampered) -> None:

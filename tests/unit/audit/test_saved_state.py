@@ -87,10 +87,14 @@ def test_a_tampered_later_part_is_found_as_in_the_whole(parts: Parts, name: str)
 
 def test_a_part_left_out_and_a_whole_export_do_not_go_on_from_a_state(parts: Parts) -> None:
     state = chain(parts, 1)
-    for folder in (parts.folders[2], parts.whole):
-        report, left = verify_on(folder, parts.world.anchor, state)
-        assert ("manifest.json", "since") in [(p.where, p.code) for p in report.problems]
-        assert left is None
+    for folder, why in (
+        (parts.folders[2], "and the state ends with"),
+        (parts.folders[0], "is a whole export"),
+        (parts.whole, "is a whole export"),
+    ):
+        with pytest.raises(BadRequest, match=why) as refused:
+            verify_on(folder, parts.world.anchor, state)
+        assert "Nothing was checked." in refused.value.next_step
     report, _ = verify_on(parts.folders[1], parts.world.anchor, None)
     assert "since" in {problem.code for problem in report.problems}
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -11,7 +14,8 @@ from typer.testing import CliRunner, Result
 from reef_release.audit import export
 from reef_release.cli import audit as verbs
 from reef_release.cli.app import app
-from reef_release.errors import SettingsError
+from reef_release.domain.canonical import canonical_json
+from reef_release.errors import BadRequest, ReefError, SettingsError
 from tests.world import World, WorldSource
 
 
@@ -61,6 +65,105 @@ def test_what_is_no_trust_root_is_refused_at_once(home: Path, verb: str, text: s
     assert "`root.json`" in str(done.exception)
     assert ".." not in str(done.exception)
     assert done.output == ""
+
+
+def changed_manifest(home: Path, to: Path, **fields: Any) -> str:
+    """A copy of the second export whose manifest says something else."""
+    shutil.copytree(home / "two", to)
+    manifest = json.loads((to / "manifest.json").read_bytes())
+    manifest["since"].update(fields)
+    manifest.update({name: value for name, value in fields.items() if name == "origin"})
+    (to / "manifest.json").write_bytes(canonical_json(manifest))
+    return str(to)
+
+
+@pytest.mark.parametrize("verb", ["verify", "replay"])
+def test_exports_that_do_not_follow_one_another_are_no_tampering(
+    home: Path, tmp_path: Path, verb: str
+) -> None:
+    later = changed_manifest(home, tmp_path / "later", size=99)
+    other = changed_manifest(home, tmp_path / "other", origin="another/log")
+    (tmp_path / "nothing").mkdir()
+    for words, why, what in (
+        (("one", "--since", "one"), "is a whole export", "without --since"),
+        ((later, "--since", "one"), "goes on from an export of 99 events", "the oldest first"),
+        ((other, "--since", "one"), "'another/log'", "exports of one log"),
+        (("two", "--since", "two"), "goes on from an earlier export", "--since FOLDER"),
+        ((str(tmp_path / "nothing"),), "is no export", "`audit export` wrote"),
+        ((str(tmp_path / "nowhere"),), "is no export", "the folder of an export"),
+        (("one", "--look-in", "nowhere"), "--look-in, is no folder", "leave --look-in out"),
+        (("one", "--report", str(tmp_path)), "it is a folder", "Name a file"),
+        (("one", "--report", "no/where.html"), "is not there", "Name a file"),
+        (("one", "--earlier", "nowhere"), "cannot be read", "`checkpoint` of an export"),
+    ):
+        done = audit(home, verb, *words)
+        assert isinstance(done.exception, ReefError), words
+        assert why in done.exception.detail
+        assert what in done.exception.next_step
+        assert done.output == ""
+
+
+def test_weights_in_a_folder_that_is_not_there_are_not_taken_from_elsewhere(home: Path) -> None:
+    done = audit(home, "replay", "one", "--weights", "nowhere")
+    assert isinstance(done.exception, SettingsError)
+    assert "--weights, is no folder" in str(done.exception)
+
+
+def test_what_is_no_state_of_this_log_says_what_to_do(home: Path, tmp_path: Path) -> None:
+    good = tmp_path / "good"
+    assert audit(home, "verify", "one", "--state", str(good)).exit_code == 0
+    text = good.read_bytes()
+    bad = tmp_path / "bad"
+    for data in (b"", b"garbage", b"[]", b"{}", b'{"sha256":"","state":{}}', text[:-9], b"\xff"):
+        bad.write_bytes(data)
+        done = audit(home, "verify", "two", "--state", str(bad))
+        assert isinstance(done.exception, ReefError), data
+        assert done.exception.next_step
+        assert bad.read_bytes() == data
+    for place in (tmp_path, tmp_path / "no" / "where"):
+        done = audit(home, "verify", "one", "--state", str(place))
+        assert isinstance(done.exception, SettingsError)
+        assert "The state cannot" in str(done.exception)
+    # The state of this very export, and no state of a whole one.
+    done = audit(home, "verify", "one", "--state", str(good))
+    assert isinstance(done.exception, BadRequest)
+    assert "is a whole export" in str(done.exception)
+    assert good.read_bytes() == text
+
+
+def test_what_is_no_event_or_no_proof_says_what_to_do(home: Path, tmp_path: Path) -> None:
+    junk = tmp_path / "junk"
+    for data in (b"", b"junk\n", b"\xff\xfe", b"c2sp.org/tlog-proof@v1\nindex 0\n"):
+        junk.write_bytes(data)
+        done = audit(home, "event", str(junk), str(junk))
+        assert done.exit_code == 1
+        told = str(done.exception) if isinstance(done.exception, ReefError) else done.output
+        assert "/reef/log/proof?position=N" in told, data
+    for words in (("nowhere", str(junk)), (str(junk), "nowhere")):
+        done = audit(home, "event", *words)
+        assert isinstance(done.exception, SettingsError)
+        assert done.exception.next_step
+
+
+def test_a_bad_export_says_that_it_is_bad_and_what_to_do(home: Path, tmp_path: Path) -> None:
+    for name, change in (
+        ("checkpoint", lambda data: b"junk"),
+        ("manifest.json", lambda data: b"junk"),
+        ("events/000000000000.jsonl", lambda data: data[:-100]),
+        ("events/000000000000.jsonl", lambda data: data[: data.index(b"\n") + 1]),
+        ("events/000000000000.jsonl", lambda data: b"\x00\xff" + data),
+    ):
+        folder = tmp_path / "bad"
+        shutil.copytree(home / "one", folder)
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+        for verb in ("verify", "replay"):
+            done = audit(home, verb, str(folder))
+            assert done.exit_code == 1
+            assert done.exception is None or isinstance(done.exception, SystemExit)
+            assert "Bad: " in done.output
+            assert "Make another export; if it stays so, keep both" in done.output
+            assert "Errno" not in done.output
+        shutil.rmtree(folder)
 
 
 def test_no_problem_ends_with_two_full_stops(home: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from reef_release.cli.gate_odds import chance, joint_of, new_policy
 from reef_release.cli.gate_page import _measured_policy
 from reef_release.cli.gate_walk import Walk
 from reef_release.cli.homework import policy_document
-from reef_release.cli.status import budget_line
+from reef_release.cli.status_page import budget_line
 from reef_release.domain.canonical import canonical_json
 from reef_release.domain.gating.default import default_rule
 from reef_release.domain.gating.machine import decide

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from reef_release.cli import output
 from reef_release.cli.candidates import _signed_policy, _suite
 from reef_release.cli.key_files import require_listed_role
 from reef_release.cli.keys import show
+from reef_release.cli.output import print_list
 from reef_release.cli.rotation import rotate, sign
 from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.errors import BadRequest, SettingsError
@@ -131,3 +135,17 @@ def test_a_public_key_file_is_told_by_id_and_role(
     assert "is not listed" in capsys.readouterr().out.replace("\n", " ")
     with pytest.raises(SettingsError, match="does not hold a public key"):
         show(file=made.directory / role / "private.pem", directory=made.directory)
+
+
+def test_a_key_id_stands_whole_in_its_line_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = StringIO()
+    monkeypatch.setattr(output, "console", Console(file=told, width=40))
+    print_list("Keys", ["role", "key id", "file"], [["gate", "ab" * 32, "k"], ["log", "cd", ""]])
+    assert told.getvalue().splitlines() == [
+        "Keys",
+        f"role  key id{' ' * 58}  file",
+        f"gate  {'ab' * 32}  k",
+        "log   cd",
+    ]

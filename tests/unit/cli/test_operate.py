@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from reef_release.cli import development, operate
 from reef_release.cli.app import app
+from reef_release.cli.output import fail
 from reef_release.client import ReefClient
 from reef_release.domain.canonical import canonical_json
-from reef_release.errors import NotFound
+from reef_release.errors import Forbidden, NotFound, ReefError, Unauthorized
 from tests.fakes import problem
 
 RELEASES = ["ab" * 32, "cd" * 32]
@@ -114,3 +115,19 @@ def test_tasks_are_compared_with_nothing_only_by_an_error(
 def test_a_long_list_of_shared_tasks_is_cut() -> None:
     assert development._some([str(n) for n in range(20)]).endswith(", 19")
     assert "19 and 5 more" in development._some([str(n) for n in range(25)])
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("error", [Unauthorized("No."), Forbidden("No.", next_step="Ask.")])
+def test_whoever_is_refused_for_a_token_is_told_where_it_is_read_from(
+    error: ReefError, as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        fail(error, as_json=as_json)
+    captured = capsys.readouterr()
+    said = captured.out if as_json else captured.err
+    assert "--token-file, else from REEF_TOKEN" in said
+    with pytest.raises(SystemExit):
+        fail(NotFound("No."), as_json=as_json)
+    captured = capsys.readouterr()
+    assert "REEF_TOKEN" not in captured.out + captured.err

@@ -8,62 +8,13 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from reef_release import wire
-from reef_release.api import views
 from reef_release.cli import operate, status
 from reef_release.cli.app import app
 from reef_release.cli.revocations import resting_lines
-from reef_release.domain import events as ev
 from reef_release.domain.reasons import Reason
 from reef_release.signing.keys import Role
-from reef_release.wire import KeysView, KeyView, ScenariosView
+from tests.desk import Desk
 from tests.world import World
-
-
-class Desk:
-    """A client of a world, as far as the two verbs ask it."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def __enter__(self) -> Desk:
-        return self
-
-    def __exit__(self, *_given: object) -> None:
-        pass
-
-    def trust_keys(self) -> list[KeyView]:
-        return KeysView(
-            keys=[
-                KeyView(
-                    key_id=key.ref.key_id,
-                    role=key.ref.role,
-                    public_key=key.ref.public_key,
-                    added_position=key.added_position,
-                    revoked_position=key.revoked_position,
-                )
-                for key in self.world.state.keys.values()
-            ]
-        ).keys
-
-    def revoke_key(self, key_id: str, reason: str) -> wire.WrittenView:
-        role = self.world.state.keys[key_id].ref.role
-        data = ev.KeyRevoked(key_id=key_id, role=role, reason=reason)
-        return wire.WrittenView(position=self.world.append(data), event_id="e")
-
-    def scenarios(self) -> list[wire.ScenarioView]:
-        state = self.world.state
-        found = [views.scenario_view(state, each) for each in state.scenarios.values()]
-        return ScenariosView(scenarios=found).scenarios
-
-    def releases(self, scenario: str) -> list[wire.ReleaseView]:
-        found = self.world.state.scenarios[scenario]
-        return [
-            views.release_view(self.world.state, found, each) for each in found.releases.values()
-        ]
-
-    def candidates(self, _scenario: str) -> list[wire.CandidateView]:
-        return []
 
 
 @pytest.fixture

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from reef_release.cli import stack
+from reef_release.cli.app import app
 from reef_release.cli.service import given_settings
+from reef_release.errors import SettingsError
 from reef_release.settings import load_settings
 
 
@@ -30,10 +34,30 @@ def test_an_upstream_of_ones_own_reaches_the_service_from_shell_and_file(
 def test_what_up_decides_itself_is_said_and_not_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("REEF_PORT", "9")
+    monkeypatch.setenv("REEF_BLOBS", "/elsewhere/blobs")
     monkeypatch.setenv("DATABASE_URL", "postgresql://elsewhere/other")
     given = given_settings(load_settings(home=tmp_path))
     assert given.keys() == {"REEF_HOST", "REEF_KEYS", "REEF_BLOBS"}
     said = capsys.readouterr().out
-    assert "not used here: the setting port" in said
+    assert "not used here: the setting blobs" in said
     assert "not used here: the setting database_url" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "listens"),
+    [((), 8555), (("--port", "8556"), 8556)],
+)
+def test_up_listens_where_the_shell_says_unless_the_command_says_otherwise(
+    words: tuple[str, ...], listens: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls: list[str] = []
+
+    def prepare(started: stack.LocalStack, _say: object) -> None:
+        urls.append(started.url)
+        raise SettingsError("this is far enough")
+
+    monkeypatch.setattr(stack.LocalStack, "prepare", prepare)
+    monkeypatch.setenv("REEF_PORT", "8555")
+    with pytest.raises(SettingsError, match="far enough"):
+        CliRunner().invoke(app, ["up", "--home", str(tmp_path), *words], catch_exceptions=False)
+    assert urls == [f"http://127.0.0.1:{listens}"]

@@ -40,9 +40,22 @@ def test_one_that_waits_for_its_turn_is_waited_for() -> None:
     assert "waits for its turn: it comes after another" in waits_line(waiting)
 
 
+def test_one_that_awaits_another_gate_worker_is_waited_for() -> None:
+    passing = view("passing", "passed by 1 of 2 gate workers whose keys count; awaits another")
+    assert not in_vain(passing)
+    assert waits_line(passing).endswith(
+        "is passed by 1 of 2 gate workers whose keys count; awaits another"
+    )
+
+
 @pytest.mark.parametrize(
     "other",
-    [view("admitted"), view("refused", "NaN"), view("admitted", "lost", revoked=True)],
+    [
+        view("admitted"),
+        view("refused", "NaN"),
+        view("admitted", "lost", revoked=True),
+        view("passing", "passed by 1 of 2", revoked=True),
+    ],
 )
 def test_nothing_is_said_of_others(other: CandidateView) -> None:
     assert waits_line(other) == ""

@@ -45,6 +45,12 @@ def answering(*answers: httpx.Response) -> tuple[ReefClient, list[httpx.Request]
             "/reef/scenarios/s/candidates?status=passed",
         ),
         (lambda c: c.candidate("s", D), "GET", f"/reef/scenarios/s/candidates/{D}"),
+        (lambda c: c.account("s"), "GET", "/reef/scenarios/s/account"),
+        (
+            lambda c: c.candidate_account("s", D),
+            "GET",
+            f"/reef/scenarios/s/candidates/{D}/account",
+        ),
         (lambda c: c.releases("s"), "GET", "/reef/scenarios/s/releases"),
         (lambda c: c.release("s", D), "GET", f"/reef/scenarios/s/releases/{D}"),
         (lambda c: c.claim_gate("s", "w"), "POST", "/reef/scenarios/s/gates/claim"),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import httpx
+import msgspec
 import pytest
 
 from reef_release import errors
@@ -62,7 +63,7 @@ TOLD_APART = [
     getattr(module, name)
     for module in (errors, blob_errors)
     for name in module.__all__
-    if name not in ("ReefError", "OffsetConflict", "openai_error")
+    if name not in ("ReefError", "OffsetConflict", "openai_error", "token_hint", "told")
 ]
 
 
@@ -264,3 +265,14 @@ def test_a_full_disk_keeps_its_own_error() -> None:
     )
     with pytest.raises(DiskFull):
         client.scenarios()
+
+
+def test_what_an_answer_quotes_is_named_before_anybody_prints_it() -> None:
+    body = {
+        "detail": "a\u202eb",
+        "next_step": "\x1b[31m",
+        "reasons": [{"code": "x", "message": "\u2066", "where": "\x9b"}],
+    }
+    error = error_from(422, msgspec.json.encode(body))
+    assert str(error) == "a⟦U+202E⟧b\n  x: ⟦U+2066⟧ [⟦U+009B⟧]\n⟦U+001B⟧[31m"
+    assert error_from(502, "gone\u202e".encode()).detail == "gone⟦U+202E⟧"

@@ -299,6 +299,28 @@ WATCH: dict[str, Any] = {
 }
 
 
+def test_a_policy_may_leave_the_quorum_out_for_ever_and_then_asks_for_one_worker() -> None:
+    assert "gate_quorum" not in GOOD
+    policy = parse_new_policy(canonical_json(GOOD), KNOWN.get)
+    assert policy.gate_quorum == 1
+    assert policy.most_gates == policy.max_attempts
+    assert canonical_json(msgspec.to_builtins(policy)) == canonical_json(GOOD)
+    asked = parse_new_policy(canonical_json({**GOOD, "gate_quorum": 3}), KNOWN.get)
+    assert asked.gate_quorum == 3
+    assert asked.most_gates == asked.max_attempts + 2
+
+
+@pytest.mark.parametrize("quorum", [-1, 0, 17])
+def test_a_quorum_is_a_number_of_workers(quorum: int) -> None:
+    assert codes({**GOOD, "gate_quorum": quorum}) == [("gate-quorum", "")]
+
+
+@pytest.mark.parametrize("quorum", ["2", None, True])
+def test_a_quorum_is_nothing_but_a_number(quorum: object) -> None:
+    with pytest.raises(Refused):
+        parse({**GOOD, "gate_quorum": quorum})
+
+
 @pytest.mark.parametrize("approvals", [-1, 17])
 def test_approvals_are_a_number_of_people(approvals: int) -> None:
     assert parse(changed("approvals", 2)).approvals == 2

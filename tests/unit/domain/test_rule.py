@@ -1304,7 +1304,7 @@ def test_what_is_called_decided_has_no_gate_and_nothing_else_is_called_so(world:
     decided = {
         name
         for name, candidate in world.scenario.candidates.items()
-        if is_decided(world.scenario, candidate)
+        if is_decided(world.state, world.scenario, candidate)
     }
     passed = world.gate_of(waits).opened.candidate_id
     assert decided == {served, failed, submitted, revoked, tried, passed}

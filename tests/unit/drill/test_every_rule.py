@@ -21,6 +21,7 @@ DOMAIN = [
     "gating/budget",
     "policy",
     "policy_numbers",
+    "quorum",
     "revocation",
     "rule",
     "same_weights",

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
+from judge import __main__ as program
 from judge.backend import HttpBackend, Misconfigured, served_model
 from judge.replay import read_turns, replay
 from judge.scripted.backend import MODEL, ScriptedBackend
 from judge.voting import ask
+from judge.worker import JudgeWorker
 from reef_release.errors import BadRequest
 from tests.unit.judge.fakes import NO_WAIT, FakeBackend, said, turn
 
@@ -137,3 +140,21 @@ def test_fewer_valid_votes_than_the_quorum_decide_nothing() -> None:
 def test_a_line_that_is_no_turn_is_named(line: str) -> None:
     with pytest.raises(BadRequest, match="Line 2 is no turn"):
         list(read_turns(["\n", line]))
+
+
+@pytest.mark.parametrize(
+    ("judged", "said"), [(0, "No turn waits to be judged.\n"), (2, "Judged 2 turns.\n")]
+)
+def test_the_worker_says_what_it_did_once(
+    judged: int,
+    said: str,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(JudgeWorker, "run", lambda _worker, **_given: judged)
+    monkeypatch.setattr(structlog, "configure", lambda **_given: None)  # It is every test's.
+    words = ["work", "--url", "http://127.0.0.1:9", "--name", "judge-1", "--scenario", "homework"]
+    monkeypatch.setattr(sys, "argv", ["judge", *words, "--endpoint", endpoint, "--once"])
+    assert program.main() == 0
+    assert capsys.readouterr().out == said

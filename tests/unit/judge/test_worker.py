@@ -11,6 +11,7 @@ from judge.backend import Misconfigured
 from judge.prompts import PROMPT_DIGEST
 from judge.worker import JudgeWorkerConfig
 from reef_release.client.errors import BadAnswer
+from reef_release.domain.visible import one_line
 from reef_release.errors import BadRequest, NotFound, ReefError, SettingsError, Unavailable
 from reef_release.wire import JudgeIdentity
 from tests.unit.judge.fakes import FakeBackend, FakeTurns, raising, said, turn, worker
@@ -82,7 +83,7 @@ def test_a_turn_that_the_endpoint_does_not_take_is_an_error_of_that_turn_only() 
     too_long = BadRequest("the prompt has 200,000 tokens " * 30)
     backend = FakeBackend(too_long, too_long, too_long, said(1))
     assert worker(service, backend).run(once=True) == 1
-    assert service.errors == [("long", too_long.detail[:500])]
+    assert service.errors == [("long", one_line(too_long.detail, 200))]
     assert list(service.judgments) == ["short"]
 
 

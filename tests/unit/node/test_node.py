@@ -54,6 +54,19 @@ def test_a_node_follows_promotions_and_rollbacks_and_reports_what_it_loaded(host
     found = host.explained()
     assert found.may_be_served
     assert (found.release_id, found.reasons, found.warnings) == (first, [], [])
+    assert found.as_of is not None
+    newest = world.state.checkpoints[-1]
+    assert (found.as_of.serial, found.as_of.events) == (newest.position, newest.size)
+    world.revoke_release(first)
+    world.checkpoint()
+    moves(node, host, first)
+    later = host.explained()
+    # What the node was shown with the release does not grow: so it says as of when it speaks.
+    assert later.may_be_served
+    assert later.as_of is not None
+    assert (later.as_of.serial, later.as_of.events) == (newest.position, newest.size)
+    assert later.as_of.newest_serial > newest.position
+    assert "A revocation after those events is not in it" in str(later.as_of)
 
 
 def test_a_node_polls_without_loading_again_and_keeps_the_tag(host: Host) -> None:

@@ -51,3 +51,18 @@ async def test_a_start_without_a_blob_that_events_rest_on_is_refused(tmp_path: P
             pass
     async with LiveState.follow(log, checks, accept_missing_blobs=True) as live:
         assert live.state.violations
+
+
+async def test_an_event_that_is_void_for_another_reason_needs_no_blob(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    gate_id = world.open_gate(world.admitted())
+    forged = world.trial(gate_id, "+", slot=5, body="0" * 64)
+    assert "blob-missing" not in world.attack(forged)
+    checks = ReplayChecks(world.anchor, world.blobs)
+    async with LiveState.follow(cast("EventLog", Recorded(world)), checks) as live:
+        assert len(live.state.violations) == 1
+    world.attack(world.trial(gate_id, "+", body="0" * 64))
+    with pytest.raises(SettingsError, match="are missing"):
+        async with LiveState.follow(cast("EventLog", Recorded(world)), checks):
+            pass

@@ -23,6 +23,7 @@ from reef_release.web.file_difference import file_difference
 from reef_release.web.score_difference import score_difference
 from reef_release.web.tensor_difference import TensorDifference, tensor_difference
 from tests.web_story import WebStory, tell, tensors, trial_positions
+from tests.world import safetensors
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +224,17 @@ class Models:
     ) -> TensorDifference:
         sides = self.files(model=before), self.files(model=after)
         return tensor_difference(self.blobs, *sides, limit_bytes=limit_bytes)
+
+
+def test_of_too_many_tensors_the_values_are_not_read(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = safetensors(1), safetensors(2)
+    assert models.compare(before, after, 1000).is_measured
+    monkeypatch.setattr("reef_release.web.tensor_difference.LIMIT_TENSORS", 0)
+    found = models.compare(before, after, 1000)
+    assert not found.is_measured
+    assert [line.change for line in found.lines] == ["not read"]
 
 
 def floats(*values: float, code: str = "f") -> bytes:

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from reef_release.domain.decision import decision_of
+from reef_release.domain.gating.rule_words import rule_lines
 from reef_release.domain.gating.rules import Improves
 from reef_release.domain.gating.slots import Slot
 from reef_release.web.gate_odds import exact_odds, gate_odds, observed_rate
 from reef_release.web.gate_page import GatePage, gate_page
 from reef_release.web.gate_trials import Text
 from reef_release.web.gates_list import gate_lines, undecided_gates
-from reef_release.web.rule_words import rule_lines
 from tests.web_story import WebStory, tell, trial_positions
+from tests.world import World
 
 
 @pytest.fixture(scope="module")
@@ -135,10 +136,7 @@ def test_an_earlier_position_has_figures_of_its_own_after_the_end_was_shown(
 def test_a_failed_gate_names_the_rule_that_it_failed(story: WebStory) -> None:
     found = page(story, story.failed_gate)
     assert found.outcome == "failed"
-    assert (
-        "“consecutive passes” can hold no more (longest run 0 of 2; 3 failed of 3)"
-        in found.headline
-    )
+    assert "“consecutive passes” is broken: longest run 0 of 2; 3 failed of 3." in found.headline
 
 
 def test_errors_and_a_pointer_that_moved_are_told_apart(story: WebStory) -> None:
@@ -151,6 +149,16 @@ def test_errors_and_a_pointer_that_moved_are_told_apart(story: WebStory) -> None
     assert "The pointer moved at" in stale.headline
     assert stale.decision is not None
     assert stale.decision.digest is None
+
+
+def test_the_gate_of_a_revoked_candidate_says_that_it_was_revoked(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    gate_id = world.open_gate(candidate := world.admitted())
+    position = world.revoke_candidate(candidate)
+    world.append(world.decision(gate_id, outcome="errored"))
+    shown = gate_page(world.state, world.scenario, world.gate_of(gate_id), world.head, [], 0, None)
+    assert f"The candidate was revoked at {position}" in shown.headline
 
 
 def test_the_decision_is_shown_with_its_signature(story: WebStory) -> None:

@@ -123,12 +123,18 @@ async def test_the_overview_answers_the_questions_of_a_person_in_a_hurry(told: W
     (channel,) = view.channels
     assert channel.pointer is not None
     assert channel.pointer.kind == "release.rolled_back"
+    promoted = past_of(told, told.head).past.pointers(CHANNEL)[1]
+    assert channel.before == promoted.release_id
     assert channel.why is not None
     assert (channel.why.passed, channel.why.slots) == (2, 2)
+    assert channel.why.policy_version == 1
+    assert (view.policy.version, view.policy.reason) == (2, "a better rule")
+    assert (view.policy.suite.gates, view.keyless) == (4, [])
     assert channel.gate is not None
     assert channel.gate.candidate == [True, False, True]
     assert view.held_reason == "the school asks"
     assert [each.outcome for each in view.refusals] == ["inconclusive", "refused"]
+    assert view.refusals[0].line.startswith("After 14 tasks the rule “improves”")
     assert view.violations == 1
     assert [node.is_current for node in view.nodes] == [False, False]
     assert view.signal.counts.judged == 3
@@ -163,7 +169,9 @@ async def test_a_served_release_on_a_revoked_key_is_marked_and_none_is_offered_i
     assert channel.gate is not None
     assert channel.gate.key_counts
 
-    (channel,) = (await seen(past_of(world, world.head))).channels
+    view = await seen(past_of(world, world.head))
+    (channel,) = view.channels
+    assert view.keyless == ["gate"]
     assert channel.earlier == [], "the rule would refuse a rollback"
     assert [each.code for each in channel.key_reasons] == ["key-revoked"]
     assert f"was revoked at {position}" in channel.key_reasons[0].message

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reef_release.domain.events import VerdictRecord
 from reef_release.projections.replay import ReplayChecks
 from reef_release.tokens import TokenRole
-from reef_release.web import tensor_difference
+from reef_release.web import model_difference, tensor_difference
 from tests.web_site import visit
 from tests.web_story import WebStory, tell
 from tests.world import SCENARIO, World
@@ -58,6 +59,7 @@ def addresses(story: WebStory) -> Iterator[str]:
     yield from ("/timeline", "/gates", "/candidates", "/timeline?kind=promotion&kind=hold")
     yield from (f"/gates/{gate_id}" for gate_id in story.scenario.gates)
     yield from (f"/candidates/{each}" for each in story.scenario.candidates)
+    yield from (f"/policies/{each.digest}" for each in story.scenario.policies)
 
 
 async def test_every_page_opens_for_auditors_and_operators(story: WebStory) -> None:
@@ -81,10 +83,10 @@ async def test_replies_are_data(story: WebStory) -> None:
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(&#39;reply&#39;)&lt;/script&gt;" in html
     assert "\u202e" not in html
-    assert "U+202E right-to-left override" in html
+    assert "⟦U+202E⟧" in html
     assert "\x1b" not in html
     assert "\x07" not in html
-    assert '<span class="unprinted">U+001B</span>[31mred\n\n\tThe answer is' in html
+    assert "⟦U+001B⟧[31mred\n\n\tThe answer is" in html
 
 
 async def test_an_operator_sees_verdicts_without_texts(story: WebStory) -> None:
@@ -163,6 +165,33 @@ async def test_weights_beyond_the_limit_are_compared_by_their_headers(
     assert "reef/blobs/" in found
 
 
+async def test_the_weights_of_what_is_not_admitted_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    served = world.release()
+    refused, waiting, admitted = world.submit(), world.submit(), world.admitted()
+    world.refuse(refused)
+    opened: list[object] = []
+    whole = model_difference._tensors
+
+    def tensors(*given: Any) -> tensor_difference.TensorDifference:
+        opened.append(given)
+        return whole(*given)
+
+    monkeypatch.setattr(model_difference, "_tensors", tensors)
+    async with visit(world) as client:
+        for path in (refused, waiting, f"{admitted}?against={refused}"):
+            html = (await client.get(f"{BASE}/candidates/{path}")).text
+            assert "is not admitted" in words(html)
+            assert "model.safetensors changed" in words(html)
+        assert opened == []
+        html = (await client.get(f"{BASE}/candidates/{admitted}?against={served}")).text
+        assert "w changed F32 [1]" in words(html)
+        assert len(opened) == 1
+
+
 async def test_a_candidate_that_names_a_suite_among_its_files_is_not_opened(
     tmp_path: Path,
 ) -> None:
@@ -184,6 +213,45 @@ async def test_levers_are_for_operators_and_for_now(story: WebStory) -> None:
     assert f"do/roll-back?release_id={story.second}" in await page(story, path, OPERATE)
     assert "Roll back to it" not in await page(story, path, AUDIT)
     assert "Roll back to it" not in await page(story, f"{path}?at={story.world.head}", OPERATE)
+
+
+async def test_the_timeline_leads_to_the_policy_and_tells_what_it_changed(story: WebStory) -> None:
+    second = story.scenario.policies[1].digest
+    html = await page(story, "/timeline?kind=policy")
+    assert f'href="/s/{SCENARIO}/policies/{second}">policy version 2 in force</a>' in html
+    assert "“a better rule” approvals: none → 1 person" in words(html)
+    text = words(await page(story, f"/policies/{second}"))
+    assert text.startswith("Policy version 2 · replaced Gates that opened from")
+    assert "approvals: none → 1 person" in text
+    assert '"suite_max_gates": 1000' in text
+
+
+async def test_the_gates_page_says_how_far_the_suite_is_worn(story: WebStory) -> None:
+    gates = len(story.scenario.gates)
+    text = words(await page(story, "/gates"))
+    assert f"{gates} gates of at most 1,000 used, {1000 - gates} left" in text
+    early = words(await page(story, f"/gates?at={story.scenario.created_position}"))
+    assert "0 gates of at most 1,000 used, 1,000 left" in early
+
+
+async def test_a_suite_that_is_worn_out_says_what_comes_next(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario(suite_max_gates=1)
+    world.release()
+    waiting = world.admitted()
+    async with visit(world) as client:
+        text = words((await client.get(f"{BASE}/candidates/{waiting}")).text)
+    assert "The suite is retired, so none opens until a policy with another one" in text
+    for path in ("/gates", f"/policies/{world.scenario.policy.digest}"):
+        async with visit(world) as client:
+            text = words((await client.get(f"{BASE}{path}")).text)
+        assert "1 gate of at most 1 used ✕ retired" in text
+        assert ("no gate opens until a policy with another suite" in text) is (path == "/gates")
+
+
+async def test_a_revoked_candidate_says_first_who_revoked_it_and_why(story: WebStory) -> None:
+    text = words(await page(story, f"/candidates/{story.origin}"))
+    assert re.search(r"✕ revoked Revoked \S+.* ago by \w+: “[^”]+” #\d+ After", text)
 
 
 async def test_the_timeline_is_filtered_by_kind(story: WebStory) -> None:
@@ -257,11 +325,18 @@ async def test_an_empty_scenario_says_what_comes_next(tmp_path: Path) -> None:
             ("/candidates", "A trainer submits one"),
             ("/timeline?kind=promotion", "Nothing of this kind."),
         ):
-            assert say in words((await client.get(f"{BASE}{path}")).text)
+            text = words((await client.get(f"{BASE}{path}")).text)
+            assert say in text
+            assert "That is all." not in text
 
 
 async def test_what_is_not_there_yet_is_not_found(story: WebStory) -> None:
-    for path in (f"/gates/{story.paired_gate}", f"/candidates/{story.paired}"):
+    policy = story.scenario.policies[-1].digest
+    for path in (
+        f"/gates/{story.paired_gate}",
+        f"/candidates/{story.paired}",
+        f"/policies/{policy}",
+    ):
         await page(story, f"{path}?at=20", status=404)
     await page(story, "/gates/none", status=404)
     await page(story, "/candidates/none", status=404)
@@ -275,6 +350,7 @@ async def test_a_page_as_of_a_position_is_the_page_of_a_log_that_ended_there(
         paths = ["/timeline", "/gates", "/candidates"]
         paths += [f"/gates/{gate_id}" for gate_id in then.gates]
         paths += [f"/candidates/{each}" for each in then.candidates]
+        paths += [f"/policies/{each.digest}" for each in then.policies]
         for path in paths:
             back = await page(story, f"{path}?at={end}")
             assert main(back) == main(await page(story, f"{path}?at={end}", end=end)), path

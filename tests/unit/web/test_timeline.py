@@ -74,6 +74,42 @@ def test_a_refusal_at_admission_has_every_reason(story: WebStory) -> None:
     assert [reason.code for reason in refused.details] == ["not-finite"]
 
 
+def test_a_gate_that_let_nothing_through_says_why(story: WebStory) -> None:
+    found = {each.type: each.reason for each in entries(story, "refusal")}
+    assert found["gate.failed"].startswith("After 3 tasks the rule “consecutive passes” is broken")
+    assert found["gate.errored"] == "3 trials could not be carried out; the policy allows 2."
+    assert found["gate.stale"].startswith("The pointer moved at ")
+
+
+def test_a_rollback_says_from_which_release_to_which(story: WebStory) -> None:
+    last, first = entries(story, "rollback")
+    assert (first.before, first.release_id) == (story.second, story.origin)
+    assert (last.before, last.release_id) == (story.origin, story.second)
+
+
+def test_a_new_policy_says_why_and_what_differs(story: WebStory) -> None:
+    third, second, first = entries(story, "policy")
+    policies = story.scenario.policies
+    assert [each.policy for each in (first, second, third)] == [each.digest for each in policies]
+    assert (first.what, first.changes) == ("created with policy version 1", ())
+    assert (second.what, second.reason) == ("policy version 2 in force", "a better rule")
+    assert [each.term for each in second.changes] == ["approvals"]
+    assert [each.term for each in third.changes] == [
+        "rule for candidates",
+        "checks of a candidate’s reply",
+        "error budget",
+    ]
+
+
+def test_a_policy_against_the_rule_is_no_page(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    world.attack(world.policy_data(version=1, approvals=1))
+    rows = rows_of(world, world.head, types_of(["policy"]))
+    void, _created = timeline_entries(world.state, world.scenario, rows, world.head)
+    assert (void.has_effect, void.policy, void.changes) == (False, None, ())
+
+
 def test_people_are_named_with_their_reasons(story: WebStory) -> None:
     hold = one(entries(story, "hold"))
     assert (hold.actor, hold.reason, hold.channel) == ("operator", "the answers look odd", None)

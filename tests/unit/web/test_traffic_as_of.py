@@ -198,6 +198,15 @@ def test_the_learning_curve_has_bounded_points_and_marks(world: World, whole: Pr
     assert empty.accepted_chart is None
 
 
+def test_a_chart_names_no_line_that_it_does_not_have(world: World, whole: Projections) -> None:
+    first = min(gate.decision_position or 0 for gate in world.scenario.gates.values())
+    chart = Reader(world, whole, first).learning().gate_chart
+    assert [line.name for line in chart.lines] == ["candidate"]
+    assert chart.lines[0].dots
+    chart = Reader(world, whole, world.head).learning().gate_chart
+    assert [line.name for line in chart.lines] == ["candidate", "incumbent"]
+
+
 def test_a_search_says_how_far_it_looked_and_goes_on_from_there(
     world: World, whole: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,10 @@ def _nothing_due(answer: Answer) -> None:
     answer["due"] = None
 
 
+def _revoked_without_an_event(answer: Answer) -> None:
+    answer["revoked_position"] = answer["opened"]["checkpoint_position"]
+
+
 ASSIGNMENTS: list[tuple[Callable[[Answer], None], list[str]]] = [
     (_easier, ["policy-digest"]),
     (_easier_with_its_digest, ["seed"]),
@@ -163,6 +167,7 @@ ASSIGNMENTS: list[tuple[Callable[[Answer], None], list[str]]] = [
     (_other_due, ["due"]),
     (_nothing_due, ["due"]),
     (_wider_share, ["budget"]),
+    (_revoked_without_an_event, ["revoked"]),
 ]
 
 

@@ -83,3 +83,26 @@ def test_the_program_ends_with_status_1_only_for_its_key(
     monkeypatch.setattr(sys, "argv", ["gate", *words, "--models", str(tmp_path / "models")])
     assert program.main() == status
     assert "error: not False" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("once", "ended", "said"),
+    [(True, 0, "No gate was due: "), (True, 1, "Ended 1 gate.\n"), (False, 1, "")],
+)
+def test_the_program_says_what_it_did_once(
+    once: bool,
+    ended: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(GateWorker, "run", lambda _worker, *, once: ended)
+    monkeypatch.setattr(structlog, "configure", lambda **_given: None)  # It is every test's.
+    key = init_keys(tmp_path / "keys").directory / "gate" / PRIVATE_NAME
+    words = ["--url", "http://127.0.0.1:9", "--name", "gate-1", "--key", str(key)]
+    words += ["--models", str(tmp_path / "models"), *(["--once"] if once else [])]
+    monkeypatch.setattr(sys, "argv", ["gate", *words])
+    assert program.main() == 0
+    out = capsys.readouterr().out
+    assert out.startswith(said) if said else out == ""

@@ -13,6 +13,7 @@ from reef_release.errors import Refused
 from reef_release.signing.keys import Role
 from reef_release.signing.vsa import verify_decision
 from tests.gates import right, wrong
+from tests.quorum import more_workers
 from tests.unit.domain.gating.conftest import BETTER, BUDGET, standard
 from tests.unit.trainer.gate.conftest import Site
 from trainer.gate import spending
@@ -94,6 +95,36 @@ def test_long_logs_are_read_page_by_page(spent: Site, monkeypatch: pytest.Monkey
     waits(spent)
     assert spent.run() == 1
     assert spent.gate.outcome == "passed"
+
+
+def test_the_share_of_a_draw_is_the_same_for_every_worker_of_a_quorum(spent: Site) -> None:
+    world = spent.world
+    own, other = more_workers(world, 1)
+    world.change_policy(standard=standard(BETTER), budget=BUDGET, gate_quorum=2)
+    candidate = waits(spent)
+    assert spent.run() == 1
+    first = spent.gate.share
+    assert first is not None
+    spent.run()
+    assert len(world.scenario.candidates[candidate].gates) == 1, "not by the same worker"
+    opening = world.opening(candidate)
+    world.append(opening)
+    gate_id = opening.gate_id
+    assert spending.share_of(spent.service.client(), world.scenario_name, opening) == first
+    assert world.gate_of(gate_id).share == first
+    world.run_trials(gate_id, "+" * 12, "-" * 12)
+    world.append(world.decision(gate_id, key=other.key), actor=other.actor)
+    world.sign(gate_id)
+    world.promote(gate_id)
+    world.checkpoint()
+    # What is paid after it is counted alike by the worker and by the service.
+    opening = world.opening(world.admitted())
+    world.append(opening)
+    after = spending.share_of(spent.service.client(), world.scenario_name, opening)
+    assert after is not None
+    assert (after.number, after.promotions) == (first.number + 1, 1)
+    assert after == world.gate_of(opening.gate_id).share
+    assert own.key is world.keys[Role.GATE]
 
 
 def test_a_gate_that_the_log_does_not_have_is_not_worked_on(spent: Site) -> None:

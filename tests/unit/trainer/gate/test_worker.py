@@ -89,6 +89,28 @@ def test_a_service_that_is_away_in_mid_gate_costs_no_trial(
     assert site.gate.outcome == "passed"
 
 
+def test_a_gate_whose_candidate_is_revoked_ends_at_once_and_the_next_one_opens(
+    site: Site, candidate: str, at_reply: At
+) -> None:
+    other = site.world.admitted()
+    at_reply(2, lambda: site.world.revoke_candidate(candidate) and None)
+    assert site.run() == 2
+    assert outcomes(site, candidate) == ["errored"]
+    assert outcomes(site, other) == ["passed"]
+    first = list(site.world.scenario.gates.values())[-2]
+    assert len(first.trials) == 1, "what was generated when it was revoked is dropped"
+
+
+def test_a_gate_whose_candidate_was_revoked_while_nobody_worked_on_it_runs_no_trial(
+    site: Site, candidate: str
+) -> None:
+    gate_id = site.world.open_gate(candidate)
+    site.world.revoke_candidate(candidate)
+    assert site.run() == 1
+    assert site.world.gate_of(gate_id).outcome == "errored"
+    assert site.engines.loads == []
+
+
 @pytest.mark.parametrize("ending", ["/trials", "/decision"])
 def test_a_write_whose_answer_was_lost_is_not_made_twice(
     site: Site, candidate: str, ending: str

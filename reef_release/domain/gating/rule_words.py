@@ -1,7 +1,7 @@
-"""A policy's rules in words, and how far each of them had come: what a gate's page explains.
+"""A policy's rules in words, and how far each of them had come: what explains a gate.
 
 The words say what `docs/reference/policy.md` defines; what each rule found is computed by the
-machine that decides the gate, so that the page cannot tell another story than the decision.
+machine that decides the gate, so that no page or report can tell another story than the decision.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ from reef_release.domain.gating.rules import (
 )
 from reef_release.domain.gating.slots import Slot
 
-__all__ = ["RuleLine", "asks_for", "rule_lines", "sequential_tests", "tally_words"]
+__all__ = [
+    "RuleLine",
+    "RuleText",
+    "asks_for",
+    "rule_lines",
+    "rule_texts",
+    "sequential_tests",
+    "tally_words",
+]
 
 _LARGEST = Fraction(10**12)
 
@@ -44,6 +52,22 @@ class RuleLine:
     words: str
     outcome: str | None
     found: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleText:
+    """One rule before any gate: how deep it stands, and its words."""
+
+    depth: int
+    words: str
+
+
+def rule_texts(rule: Rule, depth: int = 0) -> Iterator[RuleText]:
+    """*rule* and the rules in it, in document order."""
+    yield RuleText(depth=depth, words=_words(rule, None))
+    if isinstance(rule, AllOf | AnyOf):
+        for part in rule.rules:
+            yield from rule_texts(part, depth + 1)
 
 
 def rule_lines(rule: Rule, level: Fraction | None, slots: Sequence[Slot]) -> tuple[RuleLine, ...]:
