@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -43,10 +44,9 @@ _log = structlog.get_logger(__name__)
 
 def release_lag(scenario: Scenario, channel: str, release_id: str) -> int | None:
     """How many pointer events ago the channel served the release; None if it never did."""
-    history = [pointer.release_id for pointer in scenario.pointers.get(channel, ())]
-    if release_id not in history:
-        return None
-    return history[::-1].index(release_id)
+    # From the newest on: what is asked for is nearly always among the last.
+    newest = enumerate(reversed(scenario.pointers.get(channel, [])))
+    return next((lag for lag, pointer in newest if pointer.release_id == release_id), None)
 
 
 class Batching:
@@ -118,8 +118,10 @@ class Batching:
                 yield ev.BatchReleased(batch_id=batch_id, lease_id=None, reason="stale")
 
     def _fresh(self, scenario: Scenario, channel: str, release_id: str) -> bool:
-        lag = release_lag(scenario, channel, release_id)
-        return lag is not None and lag <= self._settings.batch_max_lag
+        newest = islice(
+            reversed(scenario.pointers.get(channel, [])), self._settings.batch_max_lag + 1
+        )
+        return any(pointer.release_id == release_id for pointer in newest)
 
     async def _form(self, scenario: Scenario) -> None:
         traffic = scenario.traffic

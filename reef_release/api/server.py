@@ -61,10 +61,13 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 async def _serve_on(listening: socket.socket, settings: Settings, pages: Pages | None) -> None:
+    # What the rebuild makes lives as long as the process, so that looking for garbage in it finds
+    # nothing; later every full collection would walk it again, 2 s on a million events, while all
+    # requests wait.
+    gc.disable()
     async with open_service(settings) as service:
-        # What the rebuild made lives as long as the process; every full collection would walk it
-        # again, 2 s on a million events, while all requests wait.
         gc.freeze()
+        gc.enable()
         # uvicorn raises a signal again once it has stopped; the service is still to be closed.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)

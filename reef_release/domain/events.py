@@ -8,6 +8,7 @@ could compute another pointer than everybody else.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -250,18 +251,19 @@ def decode_envelope(body: bytes) -> Envelope:
         raise InvalidEvent("Stored bytes are not an event envelope in canonical form.")
     actor, cause, correlation, data, event_id, position, time, *rest = match.groups()
     scenario, schema_version, stream, kind, version = rest
+    # A name that many events repeat is one object: much of the state holds it for ever.
     return Envelope(
-        actor=actor.decode(),
+        actor=sys.intern(actor.decode()),
         causation_id=_optional(cause),
         correlation_id=_optional(correlation),
         data=msgspec.Raw(data),
         event_id=event_id.decode(),
         position=int(position),
         recorded_at=time.decode(),
-        scenario=scenario.decode(),
+        scenario=sys.intern(scenario.decode()),
         schema_version=int(schema_version),
         stream=stream.decode(),
-        type=kind.decode(),
+        type=sys.intern(kind.decode()),
         version=int(version),
     )
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate
@@ -57,12 +58,14 @@ class TestCourse:
 
 def courses(gate: Gate) -> tuple[TestCourse, ...]:
     """The tests of *gate* over its slots, in document order."""
-    slots = gate.slots()
+    slots = tuple(gate.slots())
     tests = sequential_tests(gate.part.rule, gate.level)
     return tuple(_course(name, test, slots) for name, test in tests)
 
 
-def _course(name: str, test: BettingTest, slots: Sequence[Slot]) -> TestCourse:
+@lru_cache(maxsize=128)
+def _course(name: str, test: BettingTest, slots: tuple[Slot, ...]) -> TestCourse:
+    """Kept by all that it follows from: verdicts, and no word of a reply."""
     counts = test.counts(slots)
     points = list(_points(test, slots))
     needed = -_log(test.level) if test.level > 0 else None

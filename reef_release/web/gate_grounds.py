@@ -66,7 +66,7 @@ def policy_lines(state: State, gate: Gate, at: int) -> PolicyLines:
         signer_revoked=_revoked(key, at),
         suite=gate.opened.suite,
         verifiers=tuple(gate.part.verifiers),
-        rules=tuple(rule_lines(gate.part.rule, gate.level, gate.slots())),
+        rules=rule_lines(gate.part.rule, gate.level, gate.slots()),
         temperature=policy.generation.temperature,
         max_new_tokens=policy.generation.max_new_tokens,
         max_errors=policy.max_errors,

@@ -149,7 +149,7 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
             held = f"After {tasks} everything that the policy asks for held."
             return held + _workers(scenario, gate)
         case "failed" | "inconclusive":
-            rules = list(rule_lines(gate.part.rule, gate.level, gate.slots()))
+            rules = rule_lines(gate.part.rule, gate.level, gate.slots())
             ended = next(
                 (each for each in reversed(rules) if each.outcome == gate.outcome), rules[0]
             )

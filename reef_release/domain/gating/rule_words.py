@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from reef_release.domain.gating.admission import approximate, node_kind
 from reef_release.domain.gating.betting import BettingTest, Counts, e_value
@@ -69,10 +70,22 @@ def rule_texts(rule: Rule, depth: int = 0) -> Iterator[RuleText]:
             yield from rule_texts(part, depth + 1)
 
 
-def rule_lines(
-    rule: Rule, level: Fraction | None, slots: Sequence[Slot], depth: int = 0
-) -> Iterator[RuleLine]:
+def rule_lines(rule: Rule, level: Fraction | None, slots: Sequence[Slot]) -> tuple[RuleLine, ...]:
     """*rule* and the rules in it, in document order, over the *slots* of a gate."""
+    return _kept_lines(rule, level, tuple(slots))
+
+
+@lru_cache(maxsize=128)
+def _kept_lines(
+    rule: Rule, level: Fraction | None, slots: tuple[Slot, ...]
+) -> tuple[RuleLine, ...]:
+    """Kept by all that they follow from, so that an earlier position has lines of its own."""
+    return tuple(_lines(rule, level, slots, 0))
+
+
+def _lines(
+    rule: Rule, level: Fraction | None, slots: tuple[Slot, ...], depth: int
+) -> Iterator[RuleLine]:
     yield RuleLine(
         depth=depth,
         kind=node_kind(rule),
@@ -82,7 +95,7 @@ def rule_lines(
     )
     if isinstance(rule, AllOf | AnyOf):
         for part in rule.rules:
-            yield from rule_lines(part, level, slots, depth + 1)
+            yield from _lines(part, level, slots, depth + 1)
 
 
 def sequential_tests(rule: Rule, level: Fraction | None) -> Iterator[tuple[str, BettingTest]]:

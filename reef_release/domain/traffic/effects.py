@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,11 @@ def _traffic(state: State, envelope: Envelope) -> Traffic:
     return state.scenarios[envelope.scenario].traffic
 
 
+def _shared(name: str | None) -> str | None:
+    """The one object for a name that many calls repeat."""
+    return None if name is None else sys.intern(name)
+
+
 def _interaction(
     state: State,
     _checks: Checks,
@@ -34,14 +40,14 @@ def _interaction(
         position=envelope.position,
         actor=envelope.actor,
         at=data.at,
-        tag=data.tag,
+        tag=_shared(data.tag),
         turn_type=data.turn_type,
-        release_id=data.release_id,
+        release_id=_shared(data.release_id),
         body=data.body,
         error=data.error if isinstance(data, tv.InteractionFailed) else None,
-        finish_reason=answered.finish_reason if answered else None,
+        finish_reason=_shared(answered.finish_reason) if answered else None,
         token_count=answered.token_count if answered else None,
-        token_fault=answered.token_fault if answered else None,
+        token_fault=_shared(answered.token_fault) if answered else None,
         erased=data.body in state.erased,
     )
     traffic.order.append(data.interaction_id)
@@ -150,7 +156,7 @@ def _alarm_cleared(
 def _turn_judged(state: State, _checks: Checks, envelope: Envelope, data: tv.TurnJudged) -> None:
     traffic = _traffic(state, envelope)
     turn = traffic.turns[data.turn_id]
-    judge = judge_id(data.judge)
+    judge = sys.intern(judge_id(data.judge))
     turn.judged = Judged(
         position=envelope.position,
         event_id=envelope.event_id,

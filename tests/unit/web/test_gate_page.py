@@ -107,6 +107,32 @@ def test_the_line_of_a_test_goes_through_every_task(story: WebStory) -> None:
     assert last_y <= course.level_y < course.one_y
 
 
+def test_figures_are_worked_out_once_and_keep_no_word_of_a_reply(story: WebStory) -> None:
+    gate = story.scenario.gates[story.paired_gate]
+    texts = {trial.body: Text(reply="my cat is ill") for trial in gate.trials if trial.body}
+    told = page(story, story.paired_gate, texts=texts)
+    assert "my cat is ill" in repr(told.exams)
+    withheld = page(story, story.paired_gate)
+    assert withheld.policy.rules is told.policy.rules
+    assert [*map(id, withheld.courses)] == [*map(id, told.courses)]
+    assert "my cat is ill" not in repr(withheld)
+
+
+def test_an_earlier_position_has_figures_of_its_own_after_the_end_was_shown(
+    story: WebStory,
+) -> None:
+    end = page(story, story.paired_gate)
+    positions = trial_positions(story.world, story.paired_gate, story.world.head)
+    at = positions[len(positions) // 2]
+    earlier = page(story, story.paired_gate, at=at)
+    state = story.state_at(at)
+    scenario = state.scenarios[story.scenario.name]
+    trials = trial_positions(story.world, story.paired_gate, at)
+    fresh = gate_page(state, scenario, scenario.gates[story.paired_gate], at, trials)
+    assert (earlier.policy.rules, earlier.courses) == (fresh.policy.rules, fresh.courses)
+    assert (earlier.policy.rules, earlier.courses) != (end.policy.rules, end.courses)
+
+
 def test_a_failed_gate_names_the_rule_that_it_failed(story: WebStory) -> None:
     found = page(story, story.failed_gate)
     assert found.outcome == "failed"
