@@ -52,6 +52,11 @@ def _passed(page: CandidatePage, past: Past, is_held: bool) -> str:
     gate = past.scenario.gates[page.gate_id or ""]
     if pointer is not None and pointer.position > gate.opened_position:
         return "Nothing: what is served has moved since its gate opened. Submit other weights."
+    if any(reason.code == "too-few-workers" for reason in page.reasons):
+        return (
+            "Another gate worker has to pass it too (reef-release gate, with a gate key and a "
+            "token of its own)."
+        )
     if page.approvals_given < page.approvals_wanted:
         return (
             f"{page.approvals_wanted - page.approvals_given} more of {page.approvals_wanted} "

@@ -29,7 +29,8 @@ async def pair(site: Site) -> AsyncIterator[tuple[Story, Story]]:
         one, two = first.story(), second.story()
         async with one.http, two.http:
             await one.create_scenario()
-            await one.release()
+            origin = await one.release()
+            await until(two.serving, lambda served: served == origin)
             yield one, two
 
 

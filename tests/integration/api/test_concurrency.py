@@ -28,7 +28,8 @@ async def pair(site: Site) -> AsyncIterator[tuple[Story, Story]]:
         one, two = first.story(), second.story()
         async with one.http, two.http:
             await one.create_scenario()
-            await one.release()
+            origin = await one.release()
+            await until(two.serving, lambda served: served == origin)
             yield one, two
 
 
@@ -158,6 +159,7 @@ async def test_a_gate_whose_base_moved_is_stale_and_says_so(pair: tuple[Story, S
     origin = await one.serving()
     assert origin is not None
     second = await two.release()
+    await until(one.serving, lambda serving: serving == second)
     identity = (await one.submit())["candidate_id"]
     assignment = await one.claim_soon()
     gate = await one.run_trials(assignment, "+")
@@ -190,7 +192,8 @@ async def test_a_rollback_and_a_promotion_that_race_leave_one_truth(
     one, two = pair
     origin = await one.serving()
     assert origin is not None
-    await two.release()
+    second = await two.release()
+    await until(one.serving, lambda serving: serving == second)
     identity = (await one.submit())["candidate_id"]
     await one.gate()
 
