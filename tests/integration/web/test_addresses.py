@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
+from litestar import Router
 
 from reef_release.domain.visible import is_hidden
 from reef_release.web.access import place_of
@@ -41,10 +42,12 @@ def addresses(story: Story) -> Iterator[str]:
         "scenario": "homework",
         "candidate_id": next(iter(scenario.candidates)),
         "gate_id": next(iter(scenario.gates)),
+        "digest": scenario.policy.digest,
         **_PARTS,
     }
-    for router in PAGES.handlers:
-        for route in router.routes:  # type: ignore[union-attr]
+    # What stands beside the routers is for programs.
+    for router in (each for each in PAGES.handlers if isinstance(each, Router)):
+        for route in router.routes:
             # A stream of events does not end; it has a test of its own.
             if "GET" in route.methods and not route.path.startswith(("/live", "/static")):
                 yield re.sub(

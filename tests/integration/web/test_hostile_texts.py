@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
+from litestar import Router
 
 from reef_release.api.service import open_service
 from reef_release.domain.events import decode_envelope
@@ -66,8 +67,9 @@ async def story(site: WorldSite) -> AsyncIterator[Story]:
 
 
 def routes() -> list[str]:
-    """Where all pages are, as patterns."""
-    return [each.path for router in PAGES.handlers for each in router.routes]  # type: ignore[union-attr]
+    """Where all pages are, as patterns; what stands beside the routers is for programs."""
+    routers = (each for each in PAGES.handlers if isinstance(each, Router))
+    return [each.path for router in routers for each in router.routes]
 
 
 def places() -> list[str]:
@@ -91,6 +93,8 @@ def addresses(world: HostileWorld) -> Iterator[str]:
     yield from (f"{base}/log/{world.head}", f"/log/{world.head}/event", "/log/1/proof")
     for each in world.scenario.gates:
         yield f"{base}/gates/{each}"
+    for policy in world.scenario.policies:
+        yield f"{base}/policies/{policy.digest}"
     for each in world.scenario.candidates:
         yield from (f"{base}/candidates/{each}", f"{base}/candidates/{each}?against=base")
     for each in world.scenario.traffic.sessions:
