@@ -77,7 +77,7 @@ def print_list(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     """Rows of one line each under *columns*, never folded or cut: whatever stands there is copied
     whole, however wide the terminal is.
     """
-    every = [columns, *rows]
+    every = [[visible(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(len(row[index]) for row in every) for index in range(len(columns))]
     console.print(title, style="italic", markup=False, soft_wrap=True)
     for row in every:

@@ -37,7 +37,7 @@ def check(response: httpx.Response, *statuses: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404),
+        ("GET", "/", 401),
         ("GET", "/nope", 404),
         ("GET", "/reef", 404),
         ("GET", "/reef/scenarios/homework/nope", 404),

@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from reef_release.cli.output import complain, console, emit, errors, fail, print_table, write_json
+from reef_release.cli.output import (
+    complain,
+    console,
+    emit,
+    errors,
+    fail,
+    print_list,
+    print_table,
+    write_json,
+)
 from reef_release.domain.reasons import Reason
 from reef_release.errors import NotFound
 from tests.hostile_world import HOSTILE, hidden_in
@@ -53,5 +62,6 @@ def test_programs_get_the_same_value(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_column_is_as_wide_as_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table("Tags", ["tag", "calls"], [["a\u202eb", "1"], ["plain", "2"]], whole=["tag"])
-    assert "a⟦U+202E⟧b" in capsys.readouterr().out
+    print_list("Tags", ["tag", "calls"], [["a\u202eb", "1"], ["plain", "2"]])
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[2:] == ["a⟦U+202E⟧b  1", "plain       2"]

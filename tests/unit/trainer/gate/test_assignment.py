@@ -204,7 +204,8 @@ def _attempt(answer: Answer) -> None:
 
 
 def _task(answer: Answer) -> None:
-    answer["trial"]["task_id"] = "sum-000"
+    drawn = answer["trial"]["task_id"]
+    answer["trial"]["task_id"] = "sum-001" if drawn == "sum-000" else "sum-000"
 
 
 def _errored(answer: Answer) -> None:
