@@ -79,7 +79,9 @@ def words_of(error: Exception) -> str:
         return f"expected a file that can be read, found: {error.strerror}"
     if isinstance(error, (Wrong, AttributeError)):
         return str(error)
-    return f"expected the form that the format page says, found {error!r}"
+    if isinstance(error, KeyError):
+        return f"expected a field or entry {error}, found none"
+    return f"expected the form that the format page says, found otherwise: {error}"
 
 
 def verifies(key: Any, signature: bytes, data: bytes) -> bool:
