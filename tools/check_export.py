@@ -39,7 +39,7 @@ def need(there: Any = None, **right: Any) -> None:
     """Names are the words of a finding: of values *there*, of pairs of what is and must be."""
     for name, each in right.items():
         pair = each if isinstance(each, tuple) else (bool(each), True)
-        found, expected = (there.get(name), each) if there else pair
+        found, expected = pair if there is None else (there.get(name), each)
         if found != expected:
             words = (json.dumps(value, default=str)[:300] for value in (expected, found))
             raise ValueError("{}: expected {}, found {}".format(name.replace("_", " "), *words))
@@ -60,8 +60,8 @@ class Replay:
         try:
             act(*given)
         except Exception as error:
-            missing = error.args[0] if isinstance(error, KeyError) else getattr(error, "name", "")
-            words = f"expected a field {missing}, found none" if missing else str(error)[:1000]
+            name = error.args[0] if isinstance(error, KeyError) else getattr(error, "name", "")
+            words = f"expected a field {name}, found none" if name else str(error) or repr(error)
             self.problems.append({"position": position, "place": place, "problem": words})
 
     def read(self, folder: str, name: str) -> bytes:
@@ -124,7 +124,7 @@ class Replay:
         d, s, kind = Record(**e.data), self.scenarios.setdefault(e.scenario, new), e.type
         c = s.candidates.get(getattr(d, "candidate_id", getattr(d, "release_id", None)))
         g, key = s.gates.get(getattr(d, "gate_id", 0)), self.keys.get(getattr(d, "key_id", 0))
-        moves = s.moves[g.d.channel if g else getattr(d, "channel", "")]
+        moves = s.moves[getattr(d, "channel", g and g.d.channel)]
         passed = g and g.outcome == "passed" and g.c is c
         stands = not any(each.revoked for each in c.rests) if c else None
         if kind == "root.rotated":
@@ -159,13 +159,13 @@ class Replay:
             need(policy_digest=(d.policy_digest, digest), name=(doc["name"], e.scenario))
             need(its_version_grows=all(doc["version"] > each.doc["version"] for each in s.policies))
             need(answer_1=all("answer@1" in doc[x]["verifiers"] for x in ("standard", "bootstrap")))
-            s.schema = getattr(d, "schema", None) or s.schema
+            s.schema = s.schema if s.policies else d.schema
             need(suite=self.read("blobs", doc["suite"]), schema=self.read("blobs", s.schema))
             s.policies.append(Record(doc=doc, digest=digest, key=key, position=e.position))
         elif kind in ("scenario.held", "scenario.resumed"):
             s.held = kind == "scenario.held"
         elif kind == "candidate.submitted":
-            need(the_candidate_is_new=not c)
+            need(the_candidate_is_new=not c, the_scenario_was_created=s.policies)
             c = Record(channel=d.channel, gates=[], at=0, signed=None, promoted=False)
             s.candidates[d.candidate_id], c.rests, c.revoked = c, [c], False
         elif kind == "candidate.admitted":
@@ -286,7 +286,7 @@ class Replay:
             elif kind == "pass_rate":
                 passed, failed = good >= bar * most, good + left < bar * most
             elif kind == "protected":
-                passed, failed = trials == len(rule["tasks"]), lost
+                passed, failed = trials == len({*rule["tasks"]}), lost
             else:
                 need(kind_of_rule_that_is_judged_here=(kind, "consecutive_passes"))
                 passed, failed = run == rule["k"], trials - good == rule["max_failures"]

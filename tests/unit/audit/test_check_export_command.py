@@ -390,3 +390,14 @@ def test_a_note_and_an_envelope_cost_at_most_64_signatures(
     assert problems(run, tampered.path, "--root", root)
     signed = [event for event in tampered.events() if event["type"] != "gate.trial"]
     assert counted.count <= 64 * 2 + len(signed) + 2
+
+
+def test_a_gate_by_a_checkpoint_that_is_none_is_told_in_words(
+    run: Run, world: World, root: Path, tmp_path: Path
+) -> None:
+    position = world.append_raw(world.opening(world.admitted(), checkpoint_position=9999))
+    export(WorldSource(world), tmp_path / "export")
+    root.write_text(world.anchor, "utf-8")
+    (problem,) = problems(run, tmp_path / "export", "--root", root)
+    assert (problem["position"], problem["place"]) == (position, "gate.opened")
+    assert problem["problem"].startswith("checkpoint position: expected ")
