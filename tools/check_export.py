@@ -389,7 +389,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"{error}; give the folder of an export, and root.json")
     replay.attempt("manifest.json", None, replay.check)
     result = {"trust_anchor": sha(replay.anchor.encode()).hex(), "events": len(replay.leaves)}
-    result |= {"promotions": replay.moves, "counts": replay.count, "problems": replay.problems}
+    result |= {"promotions": replay.moves, "counts": {**replay.count}, "problems": replay.problems}
     lines = [f"{name}: {each}" for name, each in result.items() if name != "problems"]
     lines += ["position {position}, {place}: {problem}".format(**each) for each in replay.problems]
     print(json.dumps(result, indent=1) if given.json else "\n".join(ascii(x)[1:-1] for x in lines))
