@@ -1,20 +1,23 @@
-"""The second checker as its tests load it: the script and the two files beside it."""
+"""The second checker as its tests load it: one file that is no part of a package."""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-
-import pytest
 
 __all__ = ["TOOLS", "load_checker"]
 
 TOOLS = Path(__file__).parents[3] / "tools"
 
 
-def load_checker(name: str = "check_export") -> ModuleType:
-    """A module of the checker, found as Python finds it when the script is run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(TOOLS)
-        return importlib.import_module(name)
+@cache
+def load_checker() -> ModuleType:
+    """The module of the checker."""
+    spec = importlib.util.spec_from_file_location("check_export", TOOLS / "check_export.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
