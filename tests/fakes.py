@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,7 +27,7 @@ from reef_release.domain import events as ev
 from reef_release.domain.canonical import canonical_json, sha256_hex
 from reef_release.domain.events import Event, FileEntry
 from reef_release.domain.merkle import MerkleTree, leaf_hash
-from reef_release.errors import Refused, Unavailable
+from reef_release.errors import MalformedData, Refused, Unavailable
 from reef_release.node.engine import EngineHealth, LoadedFiles, LoadedFoundation, OnDisk
 from reef_release.signing.current import CurrentDocument, sign_current
 from reef_release.signing.keys import Role, SigningKey
@@ -279,8 +280,13 @@ class FakeService:
         return httpx.Response(201, json={"position": 0, "event_id": "x"})
 
     def _all(self, kind: type[ev.EventData]) -> list[Event]:
-        events = (ev.decode(body) for body in reversed(self.world.bodies))
-        return [event for event in events if isinstance(event.data, kind)]
+        found = []
+        for body in reversed(self.world.bodies):
+            with suppress(MalformedData):
+                event = ev.decode(body)
+                if isinstance(event.data, kind):
+                    found.append(event)
+        return found
 
 
 @dataclass(kw_only=True)

@@ -21,6 +21,7 @@ from contextlib import nullcontext
 from reef_release.api.turns import PATIENCE_S, Turns, too_busy
 from reef_release.domain.decisive import RESTING
 from reef_release.domain.events import EventData, encode_data
+from reef_release.domain.gate_rules import late_pass_reasons
 from reef_release.domain.reasons import Reason
 from reef_release.domain.validation import stream_of
 from reef_release.errors import BadRequest, Conflict, NotFound, ReefError, Refused
@@ -140,6 +141,7 @@ class Commands:
                 state = self._live.state
                 position = state.position
                 reasons = self._live.fold.reasons(scenario, stream, data)
+                reasons = reasons or late_pass_reasons(state.scenarios.get(scenario), data)
                 if reasons:
                     raise _refusal(data, reasons)
                 new = NewEvent(

@@ -14,7 +14,7 @@ from reef_release.domain.rule import gate_opening_reasons
 from reef_release.domain.state import Scenario, State
 from reef_release.domain.suite import sampling_seed
 
-__all__ = ["GATE_VALIDATORS"]
+__all__ = ["GATE_VALIDATORS", "late_pass_reasons"]
 
 _TRIAL_ERRORS = frozenset({"crashed", "timed-out", "truncated"})
 
@@ -111,6 +111,25 @@ def _gate_decided(
     if payload not in (right, early_decision_of(scenario, gate, outcome, data.canary)):
         return [_no("decision", "the signed decision differs from what the log says")]
     return []
+
+
+def late_pass_reasons(found: Scenario | None, data: EventData) -> list[Reason]:
+    """Why *data* is not appended although the fold would take it: a pass after the pointer moved.
+
+    It can promote nothing, and the gate ends as stale. The fold takes it, since older logs have
+    such passes, and what followed them keeps its meaning.
+    """
+    gate = found.gates.get(data.gate_id) if found and isinstance(data, ev.GatePassed) else None
+    serving = found.serving(gate.opened.channel) if found and gate else None
+    if gate is None or serving is None or serving.position < gate.opened_position:
+        return []
+    return [
+        _no(
+            "stale-gate",
+            f"the pointer moved at position {serving.position}, after the gate opened at "
+            f"{gate.opened_position}; it ends as stale, and the candidate is gated again",
+        )
+    ]
 
 
 def _gate_stale(

@@ -1,7 +1,7 @@
 """Rule: a gate of exactly this release, base and channel passed, signed, and is not stale.
 
 Where the policy asks for several gate workers, the passes beside it are of the same draw, and each
-is judged as that one is.
+is judged as that one is; one that does not hold is not counted, and keeps nothing from serving.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reef_release.domain.decision import GateDecision
-from reef_release.domain.events import GateOpened, GatePassed, GateTrial
+from reef_release.domain.events import EventData, GateOpened, GatePassed, GateTrial
+from reef_release.domain.reasons import Reason
+from reef_release.errors import Refused, SignatureRejected
 from reef_release.node.case import Beside, Case
 from reef_release.node.leaves import Leaf, Proven, refuse
 from reef_release.node.moves import Move
@@ -18,7 +20,7 @@ from reef_release.node.quorum import Pass
 from reef_release.signing.keys import Role
 from reef_release.signing.vsa import VerifiedDecision, verify_decision
 
-__all__ = ["PassedGate", "passed", "passed_beside"]
+__all__ = ["PassedGate", "draw_of", "passed", "passed_beside"]
 
 _SHARED = (
     "gate_id",
@@ -102,44 +104,62 @@ def passed(case: Case, move: Move) -> PassedGate:
     return PassedGate(opening=opening, passing=passing, verified=verified, canary=decision.canary)
 
 
+def draw_of(opened: EventData) -> list[object]:
+    """What gates whose passes count together have in common."""
+    return [getattr(opened, name, None) for name in _SHARED[1:]]
+
+
 def passed_beside(
     case: Case, shown: Sequence[Beside], opening: Proven, after: int, *, trials: bool
-) -> list[PassedGate]:
-    """The passes *shown* of the draw that the gate opened at *opening* had, too.
+) -> tuple[list[PassedGate], list[Reason]]:
+    """Which of the passes *shown* count beside that of the gate opened at *opening*.
 
     They lie between the position *after* and that opening; with *trials* all of theirs must be
-    shown. Raises `Refused` and `SignatureRejected`.
+    shown. What does not count is left out, and told in the reasons: else anybody who can append
+    an event without effect could keep a release from every node.
     """
-    scenario = case.document.scenario
-    main = opening.as_a(GateOpened, scenario)
-    draw = [getattr(main, name) for name in _SHARED[1:]]
     found: dict[str, PassedGate] = {}
+    doubts: list[Reason] = []
     for each in shown:
-        own, passing = case.proven(each.opened), case.proven(each.passed)
-        opened, posted = own.as_a(GateOpened, scenario), passing.as_a(GatePassed, scenario)
-        verified = verify_decision(
-            posted.attestation, case.ledger.counting(Role.GATE, passing.position)
+        try:
+            gate = _beside(case, each, opening, after, trials=trials)
+        except (Refused, SignatureRejected) as error:
+            doubts += error.reasons
+        else:
+            found.setdefault(gate.verified.decision.gate_id, gate)
+    return list(found.values()), doubts
+
+
+def _beside(case: Case, shown: Beside, main: Proven, after: int, *, trials: bool) -> PassedGate:
+    """Raises `Refused` and `SignatureRejected` unless *shown* is of the draw of *main*."""
+    scenario = case.document.scenario
+    opening, passing = case.proven(shown.opened), case.proven(shown.passed)
+    opened = opening.as_a(GateOpened, scenario)
+    posted = passing.as_a(GatePassed, scenario)
+    verified = verify_decision(
+        posted.attestation, case.ledger.counting(Role.GATE, passing.position)
+    )
+    decision = verified.decision
+    draw = draw_of(main.data)
+    same = (
+        decision.gate_id == opened.gate_id == posted.gate_id
+        and draw_of(opened) == draw
+        and [getattr(decision, name) for name in _SHARED[1:]] == draw
+        and (posted.candidate_id, posted.base, posted.channel)
+        == (opened.candidate_id, opened.base, opened.channel)
+        and (decision.scenario, decision.outcome) == (scenario, "passed")
+        and decision.canary == posted.canary
+    )
+    in_order = after < opening.position < passing.position < main.position
+    if not same or not in_order or opening.envelope.version != 1 or decision.canary is None:
+        raise refuse(
+            "other-gate",
+            f"the pass at {passing.position} is none of the same draw, with the pointer where it "
+            "stood",
         )
-        decision = verified.decision
-        says = [getattr(decision, name) for name in _SHARED]
-        same = (
-            says == [getattr(opened, name) for name in _SHARED]
-            and says[1:] == draw
-            and (posted.gate_id, posted.candidate_id, posted.base, posted.channel)
-            == (opened.gate_id, main.candidate_id, main.base, main.channel)
-            and (decision.scenario, decision.outcome) == (scenario, "passed")
-            and decision.canary is not None
-            and decision.canary == posted.canary
-        )
-        in_order = after < own.position < passing.position < opening.position
-        if not same or not in_order or own.envelope.version != 1 or opened.gate_id in found:
-            raise refuse("other-gate", "a pass that was shown beside it is not one of its draw")
-        if trials:
-            _trials(case, each.trials, own, passing, decision)
-        found[opened.gate_id] = PassedGate(
-            opening=own, passing=passing, verified=verified, canary=decision.canary or ""
-        )
-    return list(found.values())
+    if trials:
+        _trials(case, shown.trials, opening, passing, decision)
+    return PassedGate(opening=opening, passing=passing, verified=verified, canary=decision.canary)
 
 
 def _trials(

@@ -93,13 +93,13 @@ def verify(
     gate = passed(case, move)
     in_force = applied(case, move, gate, objective)
     weights = signed_files(case, move, gate)
-    wanted, passes = in_force.policy.gate_quorum, [gate]
-    if wanted > 1:
-        after = move.previous_position
-        passes += passed_beside(case, material.beside, gate.opening, after, trials=trials)
-    signed = [each.signed for each in passes]
+    wanted, after = in_force.policy.gate_quorum, move.previous_position
+    shown = material.beside if wanted > 1 else []
+    beside, doubts = passed_beside(case, shown, gate.opening, after, trials=trials)
+    signed = [each.signed for each in (gate, *beside)]
+    keys = gate_keys(case, wanted, signed, move.pointer.position, doubts=doubts)
     own = [
-        *((Role.GATE, key_id) for key_id in gate_keys(case, wanted, signed, move.pointer.position)),
+        *((Role.GATE, key_id) for key_id in keys),
         (Role.POLICY, in_force.key_id),
         (Role.RELEASE, weights.key_id),
     ]

@@ -74,12 +74,14 @@ def foundation_signers(
     if logged != shown or not in_order or decision.scenario != scenario:
         raise refuse("foundation", "the signature shown is not that of the adapter's foundation")
     in_force = in_force_at(case, opening.position, decision.policy_digest, objective)
-    passes = [Pass(key_id=passed.key_id, actor=passing.envelope.actor)]
     wanted = in_force.policy.gate_quorum
-    if wanted > 1:
-        beside = passed_beside(case, below.beside, opening, -1, trials=False)
-        passes += [each.signed for each in beside]
-    keys = gate_keys(case, wanted, passes, move.pointer.position, " of the foundation")
+    shown_beside = below.beside if wanted > 1 else []
+    beside, doubts = passed_beside(case, shown_beside, opening, -1, trials=False)
+    passes = [
+        Pass(key_id=passed.key_id, actor=passing.envelope.actor),
+        *(each.signed for each in beside),
+    ]
+    keys = gate_keys(case, wanted, passes, move.pointer.position, " of the foundation", doubts)
     return [
         *((Role.GATE, key_id) for key_id in keys),
         (Role.POLICY, in_force.key_id),

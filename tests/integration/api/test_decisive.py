@@ -118,6 +118,26 @@ async def test_a_pass_whose_key_is_revoked_under_way_is_not_promoted_and_jams_no
     assert await story.serving() == following
 
 
+async def test_a_pass_before_which_the_pointer_moves_under_way_is_refused_as_stale(
+    story: Story, interrupt: Any
+) -> None:
+    first = await story.release()
+    await story.release()
+    candidate = (await story.submit())["candidate_id"]
+    gate = await story.run_trials(await story.claim_soon(), "++")
+    moved = ev.ReleaseRolledBack(release_id=first, channel="stable", reason="worse in use")
+    log = interrupt(ev.GatePassed, moved)
+    with pytest.raises(Problem) as refused:
+        await story.decide(gate)
+    assert refused.value.status == 409
+    assert log.landed
+    assert violations(story) == []
+    await story.gate()
+    await story.sign(candidate)
+    await story.promoted(candidate)
+    assert await story.serving() == candidate
+
+
 async def test_a_second_gate_does_not_open_behind_another_policy(
     story: Story, interrupt: Any
 ) -> None:

@@ -713,6 +713,41 @@ async def test_a_gate_is_stale_as_soon_as_the_pointer_moves(story: Story) -> Non
     assert second != first
 
 
+async def test_a_pass_that_comes_after_the_pointer_moved_is_refused_as_stale(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow witness holds the service's steps up, so that the gate is not called stale yet."""
+    first = await story.release()
+    await story.release()
+    identity = (await story.submit())["candidate_id"]
+    gate = await story.run_trials(await story.claim_soon(), "++")
+    assert story.service is not None
+    witnesses = story.service.processes.witnesses
+    cosigned, asked, answers = witnesses.cosigned, anyio.Event(), anyio.Event()
+
+    async def slowly(checkpoint: Any, tree: Any) -> Any:
+        asked.set()
+        await answers.wait()
+        return await cosigned(checkpoint, tree)
+
+    monkeypatch.setattr(witnesses, "cosigned", slowly)
+    await story.submit()
+    await asked.wait()
+    await story.lever("rollback", release_id=first)
+    with pytest.raises(Problem) as late:
+        await story.decide(gate)
+    assert (late.value.status, late.value.codes) == (409, ["stale-gate"])
+    assert "gate.stale" not in await types(story)
+    answers.set()
+    await until(lambda: status(story, identity), lambda seen: seen == "stale")
+
+    again = await story.gate()
+    assert again.opened.candidate_id == identity
+    await story.sign(identity)
+    await story.promoted(identity)
+    assert story.service.state.violations == []
+
+
 async def test_a_pass_kept_unused_is_stale_when_the_pointer_came_back(story: Story) -> None:
     """Attack 57: passed on R1, R2 promoted, rolled back to R1, and now the old pass."""
     first = await story.release()

@@ -15,6 +15,7 @@ import pytest
 
 from reef_release.domain import events as ev
 from reef_release.domain.decision import decision_of
+from reef_release.domain.gate_rules import late_pass_reasons
 from reef_release.domain.rule import is_decided
 from reef_release.domain.weights import candidate_id
 from reef_release.errors import Refused
@@ -198,6 +199,23 @@ def test_a_stale_gate_can_be_closed_and_its_candidate_gated_again(world: World) 
     assert world.attack(world.opening(candidate, base=r2)) == ["other-base"]
     world.promote(world.passed(candidate))
     assert world.serving == candidate
+
+
+def test_a_pass_that_came_after_the_pointer_moved_keeps_its_place_in_an_old_log(
+    world: World,
+) -> None:
+    r1 = world.release()
+    world.release()
+    candidate = world.admitted()
+    late = world.open_gate(candidate)
+    world.run_trials(late, "++")
+    assert late_pass_reasons(world.scenario, world.decision(late)) == []
+    world.rollback(r1)
+    (reason,) = late_pass_reasons(world.scenario, world.decision(late))
+    assert reason.code == "stale-gate"
+    world.decide(late)
+    world.promote(world.passed(candidate))
+    assert (world.serving, world.state.violations) == (candidate, [])
 
 
 def test_a_gate_is_not_called_stale_while_the_pointer_rests(world: World) -> None:

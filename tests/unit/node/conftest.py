@@ -19,6 +19,7 @@ from reef_release.node.trusted import Memory, Opened, Trusted
 from reef_release.node.vault import Vault
 from reef_release.verifiers.registry import is_objective
 from tests.fakes import FakeEngine, FakeService
+from tests.quorum import Worker, more_workers
 from tests.world import CHANNEL, ORIGIN, SCENARIO, World, safetensors
 
 
@@ -123,3 +124,11 @@ def service(world: World) -> FakeService:
 @pytest.fixture
 def host(service: FakeService, tmp_path: Path) -> Host:
     return Host(service, tmp_path)
+
+
+@pytest.fixture
+def workers(service: FakeService) -> list[Worker]:
+    """Three, of whom the policy asks for two."""
+    found = more_workers(service.world, 2)
+    service.world.change_policy(gate_quorum=2, max_attempts=4)
+    return found
