@@ -237,7 +237,7 @@ def test_a_worker_is_known_by_its_token_and_by_its_key(world: World) -> None:
     gated_by(world, found, own)
 
     def knows(actor: str, key_id: str | None) -> bool:
-        return has_passed_it(world.scenario, candidate, actor=actor, key_id=key_id)
+        return has_passed_it(world.state, world.scenario, candidate, actor=actor, key_id=key_id)
 
     assert knows(own.actor, other.key.key_id)
     assert knows("somebody", own.key.key_id)
