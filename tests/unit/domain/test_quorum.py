@@ -243,6 +243,8 @@ def test_a_worker_is_known_by_its_token_and_by_its_key(world: World) -> None:
     assert knows("somebody", own.key.key_id)
     assert not knows(other.actor, other.key.key_id)
     assert not knows("somebody", None)
+    world.revoke_key(Role.GATE)
+    assert not knows(own.actor, None), "a pass of a revoked key is none"
 
 
 def test_a_key_that_no_root_lists_makes_no_second_worker(world: World) -> None:
