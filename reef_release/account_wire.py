@@ -66,7 +66,10 @@ class SignatureView(_View, frozen=True, kw_only=True):
 
 
 class GateAccountView(_View, frozen=True, kw_only=True):
-    """A gate and what each rule found; `headline` says in words how it ended or what it awaits."""
+    """A gate and what each rule found; `headline` says in words how it ended or what it awaits.
+
+    To a token of role train no rule has an outcome and no count is told while the gate runs.
+    """
 
     gate_id: str
     candidate_id: str
@@ -74,10 +77,10 @@ class GateAccountView(_View, frozen=True, kw_only=True):
     outcome: str | None
     headline: str
     rules: list[RuleView]
-    tasks: int
-    passed: int
+    tasks: int | None
+    passed: int | None
     incumbent_passed: int | None
-    errors: int
+    errors: int | None
     opened_position: int
     decision_position: int | None
 

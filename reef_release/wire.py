@@ -202,6 +202,8 @@ class GateView(_View, frozen=True, kw_only=True):
     """A gate in short; outcome None while it runs.
 
     A task counts once every side has replied to it, and as passed when the candidate's reply did.
+    The counts are null to a token of role train while the gate runs: asked for after each trial,
+    they would tell the verdicts one by one.
     """
 
     gate_id: str
@@ -210,9 +212,9 @@ class GateView(_View, frozen=True, kw_only=True):
     channel: str
     phase: str
     outcome: str | None
-    task_count: int
-    passed_count: int
-    error_count: int
+    task_count: int | None
+    passed_count: int | None
+    error_count: int | None
     opened_position: int
     decision_position: int | None
     share: BudgetShare | None = None
@@ -293,8 +295,9 @@ class CandidateView(_View, frozen=True, kw_only=True):
     """A candidate and what became of it.
 
     `status`: submitted, admitted, refused; then passed, failed, inconclusive, errored, stale
-    as its last gate ended, or passing while other gate workers have to pass it as well; then
-    promoted. `approvals_wanted` people must approve of its last gate once that has passed;
+    as its last gate ended; of one that too few gate workers passed, passing while others may
+    still pass it, and stale once its passes can lead to nothing; then promoted.
+    `approvals_wanted` people must approve of its last gate once that has passed;
     `approved_by` are those who have. `reasons` say why it was refused, or why it waits: for a
     gate that will not open, or for another gate worker.
     """

@@ -134,7 +134,7 @@ class FakeGateService(FakeService):
         scenario = self.world.scenario
         for candidate, found in scenario.candidates.items():
             if found.admitted_position is None or has_passed_it(
-                scenario, found, actor="gate-worker", key_id=key_id
+                self.world.state, scenario, found, actor="gate-worker", key_id=key_id
             ):
                 continue
             opening = self.world.opening(candidate)

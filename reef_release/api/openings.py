@@ -1,4 +1,4 @@
-"""The one gate that may open for a candidate: everything in it follows from the log."""
+"""The one gate that may open for a candidate, and why none may: all of it follows from the log."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import hashlib
 import itertools
 
 from reef_release.domain import events as ev
+from reef_release.domain.reasons import Reason
+from reef_release.domain.rule import gate_opening_reasons
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.domain.suite import draw_seed
 
-__all__ = ["opening_of"]
+__all__ = ["closed_reasons", "opening_of"]
 
 
 def opening_of(state: State, scenario: Scenario, candidate: Candidate) -> ev.GateOpened | None:
@@ -35,6 +37,18 @@ def opening_of(state: State, scenario: Scenario, candidate: Candidate) -> ev.Gat
             policy_digest=policy.digest,
         ).hex(),
     )
+
+
+def closed_reasons(state: State, scenario: Scenario, candidate: Candidate) -> list[Reason]:
+    """Why no gate will open over an admitted *candidate*, also when its channel's gate has ended.
+
+    Empty before a checkpoint covers it: there is nothing to open yet.
+    """
+    opening = opening_of(state, scenario, candidate)
+    if opening is None:
+        return []
+    reasons = gate_opening_reasons(state, scenario, opening)
+    return [reason for reason in reasons if reason.code != "gate-open"]
 
 
 def _free_gate_id(state: State, scenario: Scenario, candidate: Candidate) -> str:

@@ -33,8 +33,9 @@ async def record_trial(
 ) -> tuple[Appended, ev.GateTrial]:
     """Store and append one trial of *gate*.
 
-    Raises `Conflict` when it is not the one due or the candidate was revoked, `BadRequest` for a
-    malformed reply, and `Refused` for a task that was not drawn.
+    Raises `Conflict` when it is not the one due, the candidate was revoked, or another token's
+    claim of the gate holds, `BadRequest` for a malformed reply, and `Refused` for a task that was
+    not drawn.
     """
     position = revoked_at(scenario, gate.opened.candidate_id)
     if position is not None and gate.outcome is None:
@@ -44,6 +45,8 @@ async def record_trial(
             next_step="Claim again, and end the gate as errored: the channel waits for that.",
             reasons=[Reason(code="revoked", message=f"the candidate was revoked at {position}")],
         )
+    if gate.outcome is None:
+        service.claims.require_free(actor, scenario, gate)
     due = gate.due()
     if due != (request.slot, request.side, request.attempt):
         raise Conflict(

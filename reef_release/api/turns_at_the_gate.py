@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Set
 from itertools import takewhile
 
-from reef_release.api.openings import opening_of
+from reef_release.api.openings import closed_reasons, opening_of
 from reef_release.domain.quorum import lacking_workers
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons, revoked_at
-from reef_release.domain.rule import gate_opening_reasons
 from reef_release.domain.same_weights import submitted_before
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.domain.traffic.lines import gating_reasons
@@ -113,8 +112,6 @@ def _open_of(state: State, scenario: Scenario, other: Candidate) -> str | None:
             return "has passed and is not promoted yet (sign and approve it, or revoke it)"
     if gate is not None and gate.outcome in ("failed", "inconclusive"):
         return None
-    opening = opening_of(state, scenario, other)
-    if opening is None:
+    if opening_of(state, scenario, other) is None:
         return "waits for the checkpoint that draws its tasks"
-    codes = {reason.code for reason in gate_opening_reasons(state, scenario, opening)}
-    return None if codes - {"gate-open"} else "waits for a gate worker"
+    return None if closed_reasons(state, scenario, other) else "waits for a gate worker"

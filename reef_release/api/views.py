@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import msgspec
 
+from reef_release.api.openings import closed_reasons
 from reef_release.api.turns_at_the_gate import waiting_reasons
 from reef_release.domain.draws import draw_reasons
 from reef_release.domain.gate import Gate
@@ -16,6 +17,7 @@ from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.state import Candidate, Release, Scenario, State
 from reef_release.domain.suite import sampling_seed
+from reef_release.tokens import TokenRole
 from reef_release.wire import (
     BudgetView,
     CandidateView,
@@ -41,9 +43,9 @@ __all__ = [
 ]
 
 
-def gate_view(gate: Gate) -> GateView:
-    """A gate in short."""
-    passes = gate.passes("candidate")
+def gate_view(gate: Gate, role: str = "") -> GateView:
+    """A gate in short, as a token of *role* may see it."""
+    passes, told = gate.passes("candidate"), gate.outcome is not None or role != TokenRole.TRAIN
     return GateView(
         gate_id=gate.opened.gate_id,
         candidate_id=gate.opened.candidate_id,
@@ -51,9 +53,9 @@ def gate_view(gate: Gate) -> GateView:
         channel=gate.opened.channel,
         phase=gate.opened.phase,
         outcome=gate.outcome,
-        task_count=len(passes),
-        passed_count=sum(passes),
-        error_count=gate.errors,
+        task_count=len(passes) if told else None,
+        passed_count=sum(passes) if told else None,
+        error_count=gate.errors if told else None,
         opened_position=gate.opened_position,
         decision_position=gate.decision_position,
         share=gate.share,
@@ -82,8 +84,8 @@ def budget_view(scenario: Scenario) -> BudgetView | None:
     )
 
 
-def scenario_view(state: State, scenario: Scenario) -> ScenarioView:
-    """A scenario with its channels and gates."""
+def scenario_view(state: State, scenario: Scenario, role: str = "") -> ScenarioView:
+    """A scenario with its channels and gates, as a token of *role* may see it."""
     channels = {}
     for channel, history in scenario.pointers.items():
         pointer = history[-1]
@@ -101,7 +103,7 @@ def scenario_view(state: State, scenario: Scenario) -> ScenarioView:
         policy=msgspec.to_builtins(scenario.policy.policy),
         held_reason=scenario.held_reason,
         channels=channels,
-        gates=[gate_view(gate) for gate in scenario.gates.values()],
+        gates=[gate_view(gate, role) for gate in scenario.gates.values()],
         nodes=[
             NodeView(
                 node_id=node.node_id,
@@ -118,8 +120,10 @@ def scenario_view(state: State, scenario: Scenario) -> ScenarioView:
     )
 
 
-def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> CandidateView:
-    """A candidate with the furthest stage that it has reached."""
+def candidate_view(
+    state: State, scenario: Scenario, candidate: Candidate, role: str = ""
+) -> CandidateView:
+    """A candidate with the furthest stage that it has reached, as a token of *role* may see it."""
     gates = [scenario.gates[gate_id] for gate_id in candidate.gates]
     status = candidate.status
     if gates and gates[-1].outcome is not None:
@@ -129,7 +133,10 @@ def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> Ca
         status = "promoted"
     signed = release is not None and release.gate_id == candidate.gates[-1]
     if status == "passed" and not signed and lacking_workers(state, scenario, gates[-1]):
-        status = "passing"
+        serving = scenario.serving(gates[-1].opened.channel)
+        moved = serving is not None and serving.position > gates[-1].opened_position
+        over = moved or closed_reasons(state, scenario, candidate)
+        status = "stale" if over else "passing"
     return CandidateView(
         candidate_id=candidate.candidate_id,
         channel=candidate.submitted.channel,
@@ -138,7 +145,7 @@ def candidate_view(state: State, scenario: Scenario, candidate: Candidate) -> Ca
         status=status,
         reasons=candidate.reasons or _waits(state, scenario, candidate, status),
         files=candidate.submitted.files,
-        gates=[gate_view(gate) for gate in gates],
+        gates=[gate_view(gate, role) for gate in gates],
         revoked=candidate.revoked_position is not None,
         submitted_position=candidate.submitted_position,
         position=state.position,
@@ -153,6 +160,8 @@ def _waits(state: State, scenario: Scenario, candidate: Candidate, status: str) 
         return waiting_reasons(state, scenario, candidate)
     if status == "passing":
         return lacking_workers(state, scenario, scenario.gates[candidate.gates[-1]])
+    if status == "stale" and scenario.gates[candidate.gates[-1]].outcome == "passed":
+        return closed_reasons(state, scenario, candidate)
     serving = scenario.serving(candidate.submitted.channel)
     if status not in ("admitted", "errored", "stale") or serving is None:
         return []

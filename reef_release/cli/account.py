@@ -84,6 +84,8 @@ def _grounds_lines(grounds: GroundsView) -> Iterator[str]:
 
 
 def _score(gate: GateAccountView) -> str:
+    if gate.tasks is None:
+        return "what its tasks came to is told when it has ended"
     score = f"{gate.passed} of {gate.tasks} tasks right"
     if gate.incumbent_passed is not None:
         score += f", the incumbent {gate.incumbent_passed}"

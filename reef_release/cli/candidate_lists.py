@@ -72,7 +72,9 @@ def _lines(view: CandidateView) -> Iterator[str]:
     line += f"submitted at position {view.submitted_position}"
     if view.gates:
         gate = view.gates[-1]
-        line += f", {gate.passed_count} of {gate.task_count} tasks passed in gate {gate.gate_id}"
+        told = gate.passed_count is not None
+        score = f"{gate.passed_count} of {gate.task_count} tasks passed in " if told else "in its "
+        line += f", {score}gate {gate.gate_id}"
     yield line
     for reason in view.reasons[:1]:
         more = len(view.reasons) - 1

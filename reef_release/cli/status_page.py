@@ -82,7 +82,7 @@ def show_status(seen: Seen, *, gate_key: bool) -> None:
                 gate.gate_id,
                 gate.candidate_id[:_SHORT],
                 gate.phase,
-                f"{gate.passed_count}/{gate.task_count}",
+                "" if gate.passed_count is None else f"{gate.passed_count}/{gate.task_count}",
                 gate.outcome or ("running" if gate_key else "no gate key"),
             ]
             for gate in view.gates[-_LAST_GATES:]

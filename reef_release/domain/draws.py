@@ -35,9 +35,11 @@ def share_at_opening(scenario: Scenario, candidate: Candidate) -> BudgetShare | 
 
     It is never more than the draw was paid for: nobody may wait for promotions with a draw that
     is known. The gate of one more worker has the share of the pass that it comes after and pays
-    nothing: both must pass, which is no likelier than that one of them does.
+    nothing: both must pass, which is no likelier than that one of them does. That holds for one
+    gate after a pass: where that one errored, the next pays, as each second chance does.
     """
-    if passes := passes_so_far(scenario, candidate):
+    passes = passes_so_far(scenario, candidate)
+    if passes and passes[-1].opened.gate_id == candidate.gates[-1]:
         return passes[-1].share
     budget, draw = scenario.policy.policy.budget, candidate.draw
     paid = None if budget is None or draw is None else draw.share

@@ -1,14 +1,14 @@
 """Who works on a gate: claims in the log, so that all services give the same work once.
 
-A claim is advice about who should work, never permission: no trial and no decision asks for one.
-Whether it has lapsed is judged by the service that is asked next, against the last sign of life
-in the log; a fold reads no clock.
+A claim is advice about who should work: in the log no trial and no decision needs one. The service
+takes them from nobody else while a claim holds. Whether it has lapsed is judged by the
+service that is asked next, against the last sign of life in the log; a fold reads no clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reef_release.domain import events as ev
@@ -24,8 +24,12 @@ NOBODY = ""
 
 @dataclass(frozen=True, kw_only=True)
 class GateClaim:
-    """The newest claim of a gate; `seen_at` is the last sign of life, in the log's time."""
+    """The newest claim of a gate; `seen_at` is the last sign of life, in the log's time.
 
+    `actor` is the name of the token that claimed, `worker` what its holder calls itself.
+    """
+
+    actor: str
     worker: str
     lease_id: str
     seen_at: str
@@ -35,9 +39,7 @@ def sign_of_life(claims: dict[str, GateClaim], gate_id: str, recorded_at: str) -
     """A trial of the gate was recorded: whoever works on it is there."""
     claim = claims.get(gate_id)
     if claim is not None:
-        claims[gate_id] = GateClaim(
-            worker=claim.worker, lease_id=claim.lease_id, seen_at=recorded_at
-        )
+        claims[gate_id] = replace(claim, seen_at=recorded_at)
 
 
 def _gate_claimed(
@@ -56,7 +58,10 @@ def _gate_claimed(
 
 def _claim(state: Any, _checks: Checks, envelope: Envelope, data: ev.GateClaimed) -> None:
     state.scenarios[envelope.scenario].claims[data.gate_id] = GateClaim(
-        worker=data.worker, lease_id=data.lease_id, seen_at=envelope.recorded_at
+        actor=envelope.actor,
+        worker=data.worker,
+        lease_id=data.lease_id,
+        seen_at=envelope.recorded_at,
     )
 
 

@@ -94,12 +94,16 @@ def lacking_workers(
 
 
 def has_passed_it(
-    scenario: Scenario, candidate: Candidate, *, actor: str, key_id: str | None
+    state: State, scenario: Scenario, candidate: Candidate, *, actor: str, key_id: str | None
 ) -> bool:
-    """Whether this worker passed *candidate* already, so that another pass would add nothing."""
+    """Whether this worker passed *candidate* already, so that another pass would add nothing.
+
+    A pass whose key counts no more is none: with a new key its worker passes it again.
+    """
     return any(
         actor == gate.decision_actor or key_id == gate.decision_key
         for gate in passes_so_far(scenario, candidate)
+        if _counts(state, gate.decision_key or "", None)
     )
 
 

@@ -4,7 +4,8 @@ Each submitter's candidates come in the order submitted; of several submitters t
 first whose last turn is longest ago. So whoever submits two hundred candidates delays another
 one by one turn and not by two hundred. The order is a function of the log alone: all services
 agree on it. A submitter is the actor of `candidate.submitted`, which a service takes from the
-token that it authenticated, and from nothing else.
+token that it authenticated, and from nothing else. Where several gate workers have to pass a
+candidate, one that some have passed comes first: a promotion would make its passes stale.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, zip_longest
 
+from reef_release.domain.quorum import passes_so_far
 from reef_release.domain.state import Candidate, Scenario, State
 
 __all__ = ["draws_in_turn", "examinations_in_turn", "gates_in_turn"]
@@ -33,13 +35,19 @@ def draws_in_turn(scenario: Scenario, channel: str) -> list[Candidate]:
 
 def gates_in_turn(scenario: Scenario, channel: str) -> list[Candidate]:
     """The admitted candidates of *channel*, over whichever of which a gate may open; a turn is
-    the opening of a gate."""
+    the opening of a gate. Those with passes that stand come first, in the order of these."""
     own = _of(scenario, channel)
     last: dict[str, int] = {}
     for each in own:
         for gate_id in each.gates:
             _keep_latest(last, each.actor, scenario.gates[gate_id].opened_position)
-    return _in_turn((each for each in own if each.admitted_position is not None), last)
+    line = _in_turn((each for each in own if each.admitted_position is not None), last)
+    begun = {each.candidate_id: passes_so_far(scenario, each) for each in line}
+    first = sorted(
+        (each for each in line if begun[each.candidate_id]),
+        key=lambda each: begun[each.candidate_id][0].opened_position,
+    )
+    return first + [each for each in line if not begun[each.candidate_id]]
 
 
 def examinations_in_turn(state: State) -> Iterator[tuple[Scenario, Candidate]]:

@@ -1,13 +1,17 @@
 """Scenarios and candidates as they give account of themselves to programs and in a terminal.
 
 The words and figures are those that the pages show, made by the same functions over the same
-`Past`, so that nobody is told two stories. Who may not learn how the gate's tasks went is told
-which rules held, without figures.
+`Past`, so that nobody is told two stories. Who may not learn how the gate's tasks went (without
+`figures`) is told which rules held once the gate has ended, and not the reasons of approvers, whose
+events it may not read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
 
 from reef_release.account_wire import (
     AccountView,
@@ -24,8 +28,9 @@ from reef_release.account_wire import (
 from reef_release.domain import events as ev
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rule_words import rule_lines
+from reef_release.domain.quorum import passes_with
 from reef_release.domain.reasons import Reason
-from reef_release.domain.state import Candidate, State
+from reef_release.domain.state import Candidate
 from reef_release.errors import NotFound
 from reef_release.signing.keys import Role
 from reef_release.web.candidate_page import candidate_page
@@ -69,9 +74,9 @@ async def account(past: Past, *, figures: bool) -> AccountView:
         position=past.at,
         at=end.envelope.recorded_at,
         channels=[await _channel(past, name, figures) for name in past.channels()],
-        held=None if held is None else _act(held, past.history.state),
+        held=None if held is None else _act(past, held, figures),
         refusals=[_refusal(past, each, figures) for each in await refusals(past)],
-        levers=[_act(row, past.history.state) for row in levers[:_LEVERS]],
+        levers=[_act(past, row, figures) for row in levers[:_LEVERS]],
         keyless_roles=[
             role.value for role in Role if role is not Role.ROOT and not past.key_counts(role)
         ],
@@ -111,7 +116,7 @@ async def candidate_account(
         is_serving=page.is_serving,
         approvals_wanted=page.approvals_wanted,
         approvals_given=page.approvals_given,
-        steps=await _acts(past, sorted({step.position for step in page.steps})),
+        steps=await _acts(past, sorted({step.position for step in page.steps}), figures),
         gates=[_gate(past, each, figures) for each in gates.values()],
         manifest=_manifest(found),
     )
@@ -124,23 +129,24 @@ async def _channel(past: Past, name: str, figures: bool) -> ChannelAccountView:
     return ChannelAccountView(
         channel=name,
         release_id=release_id,
-        pointer=None if pointer is None else await _act_at(past, pointer.position),
+        pointer=None if pointer is None else await _act_at(past, pointer.position, figures),
         grounds=None if release_id is None else await _grounds(past, release_id, figures),
         barred=[] if release_id is None else past.revocations(release_id),
-        revocations=await _acts(past, revoked),
+        revocations=await _acts(past, revoked, figures),
         gate=None if gate is None else _gate(past, await past.gate(gate), figures),
     )
 
 
 def _revocations(past: Past, release_id: str) -> Iterator[int]:
-    """Where what bars the release was revoked: itself, a key behind it, its foundation."""
+    """Where what stands behind the release was revoked: itself, any key, its foundation."""
     candidate = past.scenario.candidates[release_id]
     release = release_at(past.scenario, release_id, past.at)
     positions = [candidate.revoked_position]
     if release is not None:
         gate = past.scenario.gates[release.gate_id]
         keys = past.history.state.keys
-        signers = (release.key_id, gate.decision_key, gate.policy_key)
+        workers = [each.decision_key for each in passes_with(past.scenario, gate)]
+        signers = (release.key_id, *workers, gate.policy_key)
         found = [keys[each] for each in signers if each in keys]
         positions += [release.revoked_position, *(key.revoked_position for key in found)]
     for position in positions:
@@ -164,12 +170,15 @@ async def _grounds(past: Past, release_id: str, figures: bool) -> GroundsView | 
         policy_version=gate.policy.version,
         signatures=[
             await _signature(past, "the policy", gate.policy_key, policy.position),
-            await _signature(
-                past, "the gate's decision", gate.decision_key or "", gate.decision_position
-            ),
+            *[
+                await _signature(
+                    past, "the gate's decision", each.decision_key or "", each.decision_position
+                )
+                for each in passes_with(past.scenario, gate)
+            ],
             await _signature(past, "the weights", release.key_id, release.signed_position),
         ],
-        approvals=await _acts(past, approvals),
+        approvals=await _acts(past, approvals, figures),
     )
 
 
@@ -180,8 +189,11 @@ async def _signature(past: Past, what: str, key_id: str, position: int | None) -
 
 
 def _gate(past: Past, gate: Gate, figures: bool) -> GateAccountView:
-    """The gate as it stood; without *figures*, of each rule no more than how it ended."""
-    counts = past.key_counts("gate")
+    """The gate as it stood; without *figures*, of each rule no more than how it ended.
+
+    And of a gate that goes on, nothing: asked for after each trial, it would tell the verdicts.
+    """
+    counts, told = past.key_counts("gate"), figures or gate.outcome is not None
     incumbents = gate.passes("incumbent") if figures and gate.opened.base is not None else None
     return GateAccountView(
         gate_id=gate.opened.gate_id,
@@ -196,15 +208,15 @@ def _gate(past: Past, gate: Gate, figures: bool) -> GateAccountView:
                 depth=each.depth,
                 kind=each.kind,
                 words=each.words,
-                outcome=each.outcome,
+                outcome=each.outcome if told else None,
                 found=each.found if figures else "",
             )
             for each in rule_lines(gate.part.rule, gate.level, gate.slots())
         ],
-        tasks=len(gate.slots()),
-        passed=sum(gate.passes("candidate")),
+        tasks=len(gate.slots()) if told else None,
+        passed=sum(gate.passes("candidate")) if told else None,
         incumbent_passed=None if incumbents is None else sum(incumbents),
-        errors=gate.errors,
+        errors=gate.errors if told else None,
         opened_position=gate.opened_position,
         decision_position=reached(gate.decision_position, past.at),
     )
@@ -238,23 +250,26 @@ def _manifest(candidate: Candidate) -> ParameterView:
     )
 
 
-async def _acts(past: Past, positions: Sequence[int]) -> list[ActView]:
-    return [await _act_at(past, each) for each in positions]
+async def _acts(past: Past, positions: Sequence[int], figures: bool) -> list[ActView]:
+    return [await _act_at(past, each, figures) for each in positions]
 
 
-async def _act_at(past: Past, position: int) -> ActView:
+async def _act_at(past: Past, position: int, figures: bool) -> ActView:
     row = await past.history.event(position)
     assert row is not None, "the state has folded what is at this position"
-    return _act(row, past.history.state)
+    return _act(past, row, figures)
 
 
-def _act(row: Row, state: State) -> ActView:
+def _act(past: Past, row: Row, figures: bool) -> ActView:
+    if isinstance(row.data, ev.ReleaseApproved) and not figures:
+        # People give their reasons to those who approve and audit.
+        row = replace(row, data=msgspec.structs.replace(row.data, reason="not told to trainers"))
     envelope, reason = row.envelope, getattr(row.data, "reason", "")
     return ActView(
         position=envelope.position,
         type=envelope.type,
         at=envelope.recorded_at,
         actor=envelope.actor,
-        line=summary(row, state),
+        line=summary(row, past.history.state),
         reason=reason if isinstance(reason, str) else "",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reef_release.api.openings import closed_reasons
 from reef_release.web.candidate_page import CandidatePage
 from reef_release.web.past import Past
 
@@ -53,6 +54,8 @@ def _passed(page: CandidatePage, past: Past, is_held: bool) -> str:
     if pointer is not None and pointer.position > gate.opened_position:
         return "Nothing: what is served has moved since its gate opened. Submit other weights."
     if any(reason.code == "too-few-workers" for reason in page.reasons):
+        if closed := closed_reasons(past.history.state, past.scenario, page.candidate):
+            return f"Nothing: no other gate worker can pass it ({closed[0]}). Submit other weights."
         return (
             "Another gate worker has to pass it too (reef-release gate, with a gate key and a "
             "token of its own)."

@@ -16,7 +16,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate
 from reef_release.domain.gating.rule_words import RuleLine, rule_lines
 from reef_release.domain.gating.rules import slot_count
-from reef_release.domain.quorum import lacking_workers
+from reef_release.domain.quorum import lacking_workers, passes_with
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Pointer, State, Violation
 from reef_release.projections.signal import Counts, SignalHealth
@@ -61,7 +61,10 @@ _SCREENED = ("candidate.refused", "gate.failed", "gate.inconclusive", "gate.erro
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """Why a release may be served: the gate that it passed, and who signed what."""
+    """Why a release may be served: the gate that it passed, and who signed what.
+
+    `decisions` are the key of each gate worker that passed it, and where.
+    """
 
     gate_id: str
     phase: str
@@ -75,7 +78,7 @@ class Why:
     policy_key: str
     policy_position: int | None
     decision_position: int | None
-    decision_key: str | None
+    decisions: list[tuple[str, int | None]]
     release_key: str
     signed_position: int
     approved_by: list[str]
@@ -325,7 +328,10 @@ def _why(past: Past, release_id: str) -> Why | None:
         policy_key=gate.policy_key,
         policy_position=policy.position,
         decision_position=gate.decision_position,
-        decision_key=gate.decision_key,
+        decisions=[
+            (each.decision_key or "", each.decision_position)
+            for each in passes_with(past.scenario, gate)
+        ],
         release_key=release.key_id,
         signed_position=release.signed_position,
         approved_by=sorted(past.approvals(release.gate_id)),

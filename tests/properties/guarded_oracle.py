@@ -88,16 +88,16 @@ class GuardedOracle(Oracle):
         level = paid.level if paid is not None and policy["budget"] else None
         if policy["budget"] and fact.data.base:
             assert paid is not None, "a gate under a budget whose draw is of another time"
-        again = any(
-            each.data.candidate_id == fact.data.candidate_id
+        before = [
+            each.data.gate_id
             for each in self._of("gate.opened", scenario=fact.scenario)
-            if each.position < fact.position
-        )
+            if each.data.candidate_id == fact.data.candidate_id and each.position < fact.position
+        ]
         standing = self._passed_before(fact)
-        if standing is not None:
+        if standing is not None and standing == before[-1]:
             # Both must pass: that is no likelier than that one of them does.
             level = self.levels[fact.scenario, standing]
-        elif again:
+        elif before:
             second = self._spend(fact.scenario, policy, paid.promotions if paid else 0)
             level = second if level is not None else None
         self.levels[fact.scenario, fact.data.gate_id] = level

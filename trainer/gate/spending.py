@@ -6,8 +6,8 @@ else. Events without effect may stand among them: in logs that older services wr
 honest events left some, and a hand in the database can add any. What these events themselves show
 to be without effect is not counted: a gate under a policy or on a base that was not in force at
 its place, a promotion from another base, a policy of another scenario or no later version. Where
-the service still counts otherwise, the gate is not worked on. The gate of one more worker, after a
-pass that stands, has the share of that pass.
+the service still counts otherwise, the gate is not worked on. The gate of one more worker that
+comes right after a pass that stands has the share of that pass.
 """
 
 from __future__ import annotations

@@ -93,11 +93,12 @@ class CandidateController(Controller):
                 "with other details.",
                 next_step="A candidate is its files; change them, or use the first submission.",
             )
-        return await _admission(service, scenario, identity, wait)
+        return await _admission(service, request.user.role, scenario, identity, wait)
 
     @get(guards=[_READERS], summary="List candidates", responses=READ_PROBLEMS)
     async def index(
         self,
+        request: Request[Principal, Any, Any],
         scenario: FromPath[str],
         service: NamedDependency[Service],
         status: FromQuery[str | None] = None,
@@ -105,7 +106,7 @@ class CandidateController(Controller):
         """In order of submission; `status` keeps one kind."""
         found = service.scenario(scenario)
         views = [
-            candidate_view(service.state, found, candidate)
+            candidate_view(service.state, found, candidate, request.user.role)
             for candidate in found.candidates.values()
         ]
         return CandidatesView(candidates=[view for view in views if status in (None, view.status)])
@@ -118,6 +119,7 @@ class CandidateController(Controller):
     )
     async def show(
         self,
+        request: Request[Principal, Any, Any],
         scenario: FromPath[str],
         candidate_id: FromPath[str],
         service: NamedDependency[Service],
@@ -127,7 +129,7 @@ class CandidateController(Controller):
         candidate = found.candidates.get(candidate_id)
         if candidate is None:
             raise NotFound(f"There is no candidate {candidate_id!r} in {scenario!r}.")
-        return candidate_view(service.state, found, candidate)
+        return candidate_view(service.state, found, candidate, request.user.role)
 
 
 def _check_rate(service: Service, scenario: Scenario, trainer: str) -> None:
@@ -192,7 +194,7 @@ async def _file_reasons(service: Service, file: ev.FileEntry) -> list[Reason]:
 
 
 async def _admission(
-    service: Service, scenario: str, identity: str, wait_s: float
+    service: Service, role: str, scenario: str, identity: str, wait_s: float
 ) -> Response[CandidateView]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
@@ -214,5 +216,5 @@ async def _admission(
             break
         # That it waits for its turn is no event, so a look now and then.
         await service.wait_beyond(service.state.position, min(left_s, _LOOK_S))
-    view = candidate_view(service.state, found, candidate)
+    view = candidate_view(service.state, found, candidate, role)
     return Response(view, status_code=202 if candidate.status == "submitted" else 201)

@@ -31,7 +31,7 @@ from reef_release.domain.gating.rules import measures
 from reef_release.domain.quorum import has_passed_it
 from reef_release.domain.revocation import revoked_at
 from reef_release.domain.rule import gate_opening_reasons, is_decided
-from reef_release.domain.state import Candidate, Scenario
+from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.domain.turns import gates_in_turn
 from reef_release.errors import Conflict, NotFound, PayloadTooLarge, Refused
 from reef_release.tokens import Principal, TokenRole
@@ -79,7 +79,8 @@ class GateController(Controller):
         """An undecided gate nobody works on, or a new one for the candidate whose turn it is.
 
         Turns go round the submitters; those of one submitter come in the order submitted. Where
-        the policy asks for several workers, none is given a candidate that it passed already.
+        the policy asks for several workers, none is given a candidate that it passed already, and
+        one that others have passed comes before all that nobody has.
         204 when there is nothing to do. The assignment has questions, never answers.
         """
         found = service.scenario(scenario)
@@ -97,7 +98,7 @@ class GateController(Controller):
                     _log.warning(
                         "gate not opened", channel=channel, codes=codes, why=refused.detail
                     )
-            if gate is None or asks.passed(found, found.candidates[gate.opened.candidate_id]):
+            if gate is None or not asks.may_have(service.state, found, gate):
                 continue
             lease_id = await service.claims.take(request.user.name, found, gate, data.worker)
             if lease_id is not None:
@@ -139,9 +140,11 @@ class GateController(Controller):
     ) -> DecisionView:
         """The worker's own decision from the same trials, signed with its gate key.
 
-        A worker ends a gate as errored that it cannot stand for, whatever its trials say.
+        A worker ends a gate as errored that it cannot stand for, whatever its trials say. While
+        another token's claim of the gate holds, none but that one decides it.
         """
-        gate = _gate(service.scenario(scenario), gate_id)
+        found = service.scenario(scenario)
+        gate = _gate(found, gate_id)
         outcome = data.outcome or gate.verdict_due()
         if gate.outcome is not None or outcome is None:
             raise Conflict(
@@ -149,6 +152,7 @@ class GateController(Controller):
                 + (f"ended as {gate.outcome}." if gate.outcome else "still waits for trials."),
                 next_step="Claim again to see what is due.",
             )
+        service.claims.require_free(request.user.name, found, gate)
         if data.canary is not None:
             await _check_canary(service, outcome, data.canary)
         kind = _DECISIONS[outcome]
@@ -244,8 +248,15 @@ class _Asks:
     actor: str
     key_id: str | None
 
-    def passed(self, scenario: Scenario, candidate: Candidate) -> bool:
-        return has_passed_it(scenario, candidate, actor=self.actor, key_id=self.key_id)
+    def passed(self, state: State, scenario: Scenario, candidate: Candidate) -> bool:
+        return has_passed_it(state, scenario, candidate, actor=self.actor, key_id=self.key_id)
+
+    def may_have(self, state: State, scenario: Scenario, gate: Gate) -> bool:
+        """One of a revoked candidate is only to be ended, by whoever comes to it."""
+        candidate_id = gate.opened.candidate_id
+        if revoked_at(scenario, candidate_id) is not None:
+            return True
+        return not self.passed(state, scenario, scenario.candidates[candidate_id])
 
 
 async def _open_next(
@@ -253,11 +264,13 @@ async def _open_next(
 ) -> Gate | None:
     state = service.state
     for candidate in gates_in_turn(scenario, channel):
-        if is_decided(state, scenario, candidate) or asks.passed(scenario, candidate):
+        if is_decided(state, scenario, candidate):
             continue
         opening = opening_of(state, scenario, candidate)
         if opening is None or gate_opening_reasons(state, scenario, opening):
             continue
+        if asks.passed(state, scenario, candidate):
+            return None  # another worker is to come; a promotion would undo what is begun meanwhile
         await service.commands.append(asks.actor, scenario.name, opening)
         return scenario.gates[opening.gate_id]
     return None

@@ -56,7 +56,7 @@ async def list_scenarios(request: Request_, service: NamedDependency[Service]) -
     state = service.state
     return ScenariosView(
         scenarios=[
-            scenario_view(state, scenario)
+            scenario_view(state, scenario, request.user.role)
             for scenario in state.scenarios.values()
             if only in (None, scenario.name)
         ]
@@ -99,10 +99,10 @@ class ScenarioController(Controller):
 
     @get(guards=[_READERS], summary="Show a scenario", responses=READ_PROBLEMS)
     async def show(
-        self, scenario: FromPath[str], service: NamedDependency[Service]
+        self, request: Request_, scenario: FromPath[str], service: NamedDependency[Service]
     ) -> ScenarioView:
         """What the scenario serves, its policy and its gates."""
-        return scenario_view(service.state, service.scenario(scenario))
+        return scenario_view(service.state, service.scenario(scenario), request.user.role)
 
     @put(
         "/policy",

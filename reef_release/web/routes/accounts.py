@@ -37,7 +37,8 @@ async def show_account(
 ) -> AccountView:
     """What each channel serves, since when and why; what was refused and why; the last levers.
 
-    A token of role train is told which rules of a gate held, and not what they found.
+    A token of role train is told which rules of a gate held once it has ended, not what they found,
+    and not the reasons of approvers.
     """
     return await account(_past(service, scenario), figures=_figures(request))
 
@@ -56,7 +57,8 @@ async def show_candidate_account(
 ) -> CandidateAccountView:
     """Its manifest, its steps, its gates rule by rule, what speaks against it, what comes next.
 
-    A token of role train is told which rules of a gate held, and not what they found.
+    A token of role train is told which rules of a gate held once it has ended, not what they found,
+    and not the reasons of approvers.
     """
     past = _past(service, scenario)
     waits: list[Reason] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.api.story import Problem, Story
+from tests.integration.api.story import Problem, Site, Story, open_story
 
 pytestmark = pytest.mark.anyio
 
@@ -50,3 +50,56 @@ async def test_who_trains_learns_which_rule_broke_and_no_figure(story: Story) ->
     with pytest.raises(Problem) as unknown:
         await story.get("audit", story.path("candidates", "nobody", "account"))
     assert unknown.value.status == 404
+
+
+async def test_who_trains_learns_nothing_of_a_gate_that_goes_on(story: Story) -> None:
+    """Asked for after each trial, counts would tell the verdicts one by one."""
+    await story.release()
+    candidate = str((await story.submit())["candidate_id"])
+    gate = await story.run_trials(await story.claim_soon(), "-", "+")
+    paths = [story.path("candidates", candidate), story.path("candidates"), story.path("")]
+    paths = [path.rstrip("/") for path in paths]
+
+    async def counts(role: str, path: str) -> list[object]:
+        told = await story.get(role, path)
+        views = told.get("candidates", [told])
+        (found,) = (
+            each
+            for view in views
+            for each in view["gates"]
+            if each["gate_id"] == gate.opened.gate_id
+        )
+        return [found[f"{name}_count"] for name in ("task", "passed", "error")]
+
+    account = story.path("candidates", candidate, "account")
+    for path in paths:
+        assert await counts("train", path) == [None] * 3
+        assert await counts("audit", path) == [1, 0, 0]
+    (bare,) = (await story.get("train", account))["gates"]
+    assert [bare[name] for name in ("tasks", "passed", "incumbent_passed", "errors")] == [None] * 4
+    assert {rule["outcome"] for rule in bare["rules"]} == {None}
+    (full,) = (await story.get("audit", account))["gates"]
+    assert (full["tasks"], full["passed"], full["errors"]) == (1, 0, 0)
+    await story.decide(await story.run_trials(await story.claim_soon(), "--", "++"))
+    for path in paths:
+        assert await counts("train", path) == await counts("audit", path)
+    (bare,) = (await story.get("train", account))["gates"]
+    assert (bare["tasks"], bare["passed"]) == (3, 0)
+
+
+async def test_who_trains_is_not_told_the_reasons_of_approvers(site: Site) -> None:
+    async with open_story(site) as story:
+        await story.create_scenario(approvals=1)
+        candidate = str((await story.submit())["candidate_id"])
+        await story.gate()
+        await story.sign(candidate)
+        said = {"reason": "I asked it ten times"}
+        answer = await story.ask(
+            "approve", "POST", story.path("releases", candidate, "approve"), json=said
+        )
+        assert answer.status_code < 300
+        await story.promoted(candidate)
+        for path in (story.path("account"), story.path("candidates", candidate, "account")):
+            texts = [(await story.ask(role, "GET", path)).text for role in ("audit", "train")]
+            assert ["I asked it ten times" in text for text in texts] == [True, False]
+            assert "not told to trainers" in texts[1]

@@ -237,12 +237,14 @@ def test_a_worker_is_known_by_its_token_and_by_its_key(world: World) -> None:
     gated_by(world, found, own)
 
     def knows(actor: str, key_id: str | None) -> bool:
-        return has_passed_it(world.scenario, candidate, actor=actor, key_id=key_id)
+        return has_passed_it(world.state, world.scenario, candidate, actor=actor, key_id=key_id)
 
     assert knows(own.actor, other.key.key_id)
     assert knows("somebody", own.key.key_id)
     assert not knows(other.actor, other.key.key_id)
     assert not knows("somebody", None)
+    world.revoke_key(Role.GATE)
+    assert not knows(own.actor, None), "a pass of a revoked key is none"
 
 
 def test_a_key_that_no_root_lists_makes_no_second_worker(world: World) -> None:
