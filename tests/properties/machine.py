@@ -500,6 +500,9 @@ class RuleMachine(RuleBasedStateMachine):
             case ev.KeyAdded():
                 # A key that no root lists.
                 return self.key_data(self.make_key(list(world.keys)[which % len(world.keys)]))
+            case ev.GateOpened() if which % 3 == 0:
+                seeds = self.pools.get("seed", [data.seed])
+                return msgspec.structs.replace(data, seed=seeds[which % len(seeds)])
             case ev.GateOpened():
                 base = self.pools["base"][which % len(self.pools["base"])]
                 phase = "standard" if base else "bootstrap"
