@@ -28,6 +28,7 @@ from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, 
 from reef_release.cli.output import complain, console, emit, print_table
 from reef_release.cli.scorer import scoring_program
 from reef_release.errors import InvalidEvent, SettingsError, SignatureRejected
+from reef_release.ids import short_id
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
 from reef_release.signing.root import open_root
@@ -322,7 +323,7 @@ def _print(report: ReplayReport) -> None:
                 event.type,
                 event.scenario,
                 event.channel,
-                event.release_id[:16],
+                short_id(event.release_id),
             ]
             for event in report.pointer_events
         ],
