@@ -128,6 +128,13 @@ def _served_warnings(seen: Seen) -> Iterator[str]:
 def _node_lines(view: ScenarioView, node: NodeView) -> Iterator[str]:
     channel = view.channels.get(node.channel)
     current = channel is not None and channel.release_id == node.release_id
+    if node.silent:
+        held = short_id(node.release_id) if node.release_id else "nothing"
+        yield (
+            f"Node {node.node_id} in channel {node.channel} was last seen {node.recorded_at}, with "
+            f"{held}: it has answered no move of its channel since"
+        )
+        return
     if node.reasons:
         state = f"REFUSED {short_id(node.release_id) if node.release_id else 'what it was given'}"
     else:
