@@ -31,6 +31,8 @@ __all__ = [
     "signal_lines",
 ]
 
+_MUCH = 0.25
+"""The share of judged turns without a sample from which on it is told."""
 _OWN_EVENTS = {
     "submitted": "candidate.submitted",
     "admitted": "candidate.admitted",
@@ -141,19 +143,20 @@ def refusal_lines(view: RefusalView) -> Iterator[str]:
 
 
 def signal_lines(view: SignalView) -> Iterator[str]:
-    """Whether the signal is healthy, in one line, and what was found to be odd."""
+    """Whether there is an alarm, in one line, and what was found to be odd or is lost."""
     total = view.total
     counts = (
         f"{total.calls} calls, {total.main} main, {sum(total.bound.values())} bound, "
         f"{total.judged} judged, {total.batched} batched, {total.trained} trained into a release"
     )
-    if view.alarm is not None:
-        state = "ALARM"
-    elif not total.calls:
-        state = "no calls yet"
-    else:
-        state = "no alarm, and see below" if view.findings else "healthy"
+    refused = sum(total.refused.values())
+    state = "ALARM" if view.alarm is not None else "no alarm" if total.calls else "no calls yet"
     yield f"Signal: {state}; {counts} (reef-release signal {view.scenario})"
+    if refused >= _MUCH * max(total.judged, 1):
+        why = ", ".join(f"{reason} {count}" for reason, count in sorted(total.refused.items()))
+        yield (
+            f"  {refused} of {total.judged} judged turns gave no sample and train nothing: {why}"
+        )
     yield from reason_lines(view.findings, "  ")
 
 
@@ -167,7 +170,8 @@ def candidate_lines(view: CandidateAccountView) -> Iterator[str]:
     yield f"  {_serving(view)}"
     yield from reason_lines(view.reasons, "  ")
     if view.approvals_wanted:
-        yield f"  {view.approvals_given} of {view.approvals_wanted} approvals"
+        approvals = "approval" if view.approvals_wanted == 1 else "approvals"
+        yield f"  {view.approvals_given} of {view.approvals_wanted} {approvals}"
     yield f"Next: {view.next_step}"
     yield "What became of it:"
     yield from (f"  {act_line(act)}" for act in view.steps)

@@ -26,7 +26,7 @@ from reef_release.cli.output import console, emit
 from reef_release.cli.quorum import too_few_keys
 from reef_release.cli.revocations import keyless_line
 from reef_release.client import ReefClient
-from reef_release.errors import ReefError, SettingsError
+from reef_release.errors import BadRequest, ReefError, SettingsError
 from reef_release.ids import short_id
 from reef_release.wire import CandidateManifest, CandidateView, ScenarioRequest
 
@@ -296,10 +296,15 @@ def _suite(path: Path | None, signed: dict[str, Any]) -> bytes | None:
 def _json_object(path: Path) -> dict[str, Any]:
     from reef_release.domain.canonical import parse_json
 
+    next_step = "Name a file that holds a policy as JSON; the page for policy owners shows one."
     try:
-        value = parse_json(path.read_bytes())
+        value = parse_json(path.read_bytes(), str(path))
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from error
+        raise SettingsError(
+            f"{path} cannot be read: {error.strerror}.", next_step=next_step
+        ) from error
+    except BadRequest as error:
+        raise SettingsError(error.detail, next_step=next_step) from error
     if not isinstance(value, dict):
-        raise SettingsError(f"{path} does not hold a JSON object.")
+        raise SettingsError(f"{path} does not hold a JSON object.", next_step=next_step)
     return value

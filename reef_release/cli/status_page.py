@@ -160,9 +160,10 @@ def _waiting_lines(view: ScenarioView, candidates: Sequence[CandidateView]) -> I
         served = view.channels.get(each.channel)
         # Behind a move of the pointer, no approval leads to a promotion any more.
         if served is None or served.pointer_position < each.gates[-1].opened_position:
+            approvals = "approval" if each.approvals_wanted == 1 else "approvals"
             yield (
                 f"Candidate {short_id(each.candidate_id)} has passed and waits for {missing} of "
-                f"{each.approvals_wanted} approvals; see `reef-release approve`"
+                f"{each.approvals_wanted} {approvals}; see `reef-release approve`"
             )
     yield from [line for line in map(waits_line, candidates) if line][-_LAST_GATES:]
 

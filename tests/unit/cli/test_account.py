@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from reef_release.cli import candidate_lists, candidates, status
-from reef_release.cli.account import print_lines
+from reef_release.cli.account import print_lines, signal_lines
 from reef_release.cli.app import app
 from reef_release.signing.keys import Role
 from tests.desk import Desk
@@ -127,6 +128,18 @@ def test_revoked_keys_and_what_rests_on_them_are_marked_in_the_json(
     said = run("status")
     assert "REVOKED" in said
     assert "its laptop was stolen" in said
+
+
+def test_a_signal_of_which_nothing_can_be_trained_is_not_called_healthy(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    view = Desk(world).signal("homework", 0)
+    lost = replace(view, total=replace(view.total, calls=9, judged=4, refused={"stale": 4}))
+    told = list(signal_lines(lost))
+    assert told[0].startswith("Signal: no alarm; 9 calls")
+    assert told[1] == "  4 of 4 judged turns gave no sample and train nothing: stale 4"
+    few = replace(lost, total=replace(lost.total, refused={"stale": 0}))
+    assert len(list(signal_lines(few))) == 1
 
 
 def test_a_hold_is_told_with_who_and_why(tmp_path: Path, at: Callable[[Desk], None]) -> None:

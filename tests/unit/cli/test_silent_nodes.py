@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
+
+import pytest
 
 from reef_release.api.views import scenario_view
 from reef_release.cli.status_page import _node_lines
@@ -10,6 +13,13 @@ from reef_release.domain import events as ev
 from reef_release.domain.nodes import NODE_SILENT_S, is_silent
 from reef_release.domain.traffic.times import parsed_time
 from tests.world import CHANNEL, World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.create_scenario()
+    return world
 
 
 def loads(world: World, node: str, release: str) -> None:
