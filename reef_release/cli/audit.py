@@ -42,6 +42,10 @@ _GET_PROOF = (
     "A proof comes from /reef/log/proof?position=N, and is of the one event at that position of "
     "that log; the roots are given from version 1 on."
 )
+_WHY = (
+    "Why each promotion was allowed, and what was refused and why, stands in the report: the same "
+    "command with --report FILE.html."
+)
 
 _Folder = Annotated[Path, typer.Argument(help="The folder of the export.")]
 _Root = Annotated[
@@ -185,6 +189,8 @@ def replay_command(
         emit(report, as_json=True)
     else:
         _print(report)
+        if page is None:
+            console.print(_WHY, markup=False, soft_wrap=True)
     if not report.good:
         raise typer.Exit(1)
 
