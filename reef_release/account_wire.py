@@ -21,6 +21,7 @@ __all__ = [
     "GateAccountView",
     "GroundsView",
     "ParameterView",
+    "PolicyInForceView",
     "RefusalView",
     "RuleView",
     "SignatureView",
@@ -85,6 +86,16 @@ class GateAccountView(_View, frozen=True, kw_only=True):
     decision_position: int | None
 
 
+class PolicyInForceView(_View, frozen=True, kw_only=True):
+    """The policy in force and the event that put it there; what it asks for besides its rules."""
+
+    version: int
+    digest: str
+    act: ActView
+    gate_quorum: int
+    approvals: int
+
+
 class GroundsView(_View, frozen=True, kw_only=True):
     """Why a release may be served: the gate that it passed, who signed, who approved."""
 
@@ -133,6 +144,7 @@ class AccountView(_View, frozen=True, kw_only=True):
     scenario: str
     position: int
     at: str
+    policy: PolicyInForceView
     channels: list[ChannelAccountView]
     held: ActView | None
     refusals: list[RefusalView]
@@ -158,7 +170,7 @@ class CandidateAccountView(_View, frozen=True, kw_only=True):
     """A candidate: what became of it and why, its gates, and what comes next.
 
     `status` is the furthest stage; `revoked` is later than all. `reasons` are all that speaks
-    against it now, `steps` what became of it in log order.
+    against it now, `steps` what became of it in log order, `serving` what its channel serves.
     """
 
     scenario: str
@@ -171,6 +183,7 @@ class CandidateAccountView(_View, frozen=True, kw_only=True):
     next_step: str
     reasons: list[Reason]
     is_serving: bool
+    serving: str | None
     approvals_wanted: int
     approvals_given: int
     steps: list[ActView]

@@ -185,8 +185,9 @@ def token_hint(error: ReefError) -> str:
 
 
 def told(error: ReefError) -> str:
-    """The error as programs of this project tell it to people."""
-    return "\n".join(filter(None, (str(error), token_hint(error))))
+    """The error as programs of this project tell it to people; what they can do stands first."""
+    reasons = (f"  {reason}" for reason in error.reasons)
+    return "\n".join(filter(None, (error.detail, *reasons, token_hint(error), error.next_step)))
 
 
 def openai_error(status: int, code: str, message: str) -> dict[str, Any]:

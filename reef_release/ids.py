@@ -1,13 +1,30 @@
-"""Event ids: UUIDv7 (RFC 9562 §5.7), so that ids sort by the time they were made."""
+"""Event ids: UUIDv7 (RFC 9562 §5.7), so that ids sort by the time they were made.
+
+And how any id is shortened for people: in one way, in the terminal, on the pages and by workers.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import time
 import uuid
 
-__all__ = ["derived_uuid7", "uuid7"]
+__all__ = ["derived_uuid7", "short_id", "uuid7"]
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SHORT = 12
+"""Letters of an id that are shown where the whole is not needed."""
+
+
+def short_id(text: str) -> str:
+    """The first 12 letters of an id; of a UUID the last 12.
+
+    UUIDv7s made at about the same time begin alike.
+    """
+    return text[-_SHORT:] if _UUID.fullmatch(text) else text[:_SHORT]
 
 
 def uuid7() -> str:

@@ -242,13 +242,16 @@ class BudgetView(_View, frozen=True, kw_only=True):
 
 
 class NodeView(_View, frozen=True, kw_only=True):
-    """The last report of a serving node."""
+    """The last report of a serving node; `silent` when it has not answered a move of its channel
+    for 180 s, and still serves another release.
+    """
 
     node_id: str
     channel: str
     release_id: str | None
     recorded_at: str
     reasons: list[Reason]
+    silent: bool = False
 
 
 class KeyView(_View, frozen=True, kw_only=True):

@@ -56,6 +56,9 @@ class Desk:
         found = [views.scenario_view(state, each) for each in state.scenarios.values()]
         return ScenariosView(scenarios=found).scenarios
 
+    def scenario(self, name: str) -> wire.ScenarioView:
+        return views.scenario_view(self.world.state, self.world.state.scenarios[name])
+
     def releases(self, scenario: str) -> list[wire.ReleaseView]:
         found = self.world.state.scenarios[scenario]
         return [

@@ -122,6 +122,6 @@ def authenticate(tokens: Tokens, header: str | None) -> Principal:
     if scheme.lower() != "bearer" or not token.strip():
         raise Unauthorized(
             "No bearer token was sent.",
-            next_step="Send the header `Authorization: Bearer TOKEN`.",
+            next_step="Over HTTP, send the header `Authorization: Bearer TOKEN`.",
         )
     return tokens.verify(token.strip())

@@ -17,7 +17,14 @@ from reef_release.api.commands import Commands
 from reef_release.api.proxy.spool import Spool
 from reef_release.artifacts.directory_store import DirectoryBlobStore
 from reef_release.domain import events as ev
-from reef_release.domain.copies import Body, bodies_of_calls, calls_of_session, sessions_past
+from reef_release.domain.copies import (
+    Body,
+    OldCalls,
+    bodies_of_calls,
+    calls_of_session,
+    old_calls,
+    sessions_past,
+)
 from reef_release.domain.privacy import RETENTION, bodies_of
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Erasure, Scenario
@@ -148,6 +155,15 @@ class Erasing:
                 expiry_s=self._settings.session_expiry_s,
                 known=frozenset(known),
             )
+        )
+
+    def old(self, scenario: Scenario, age_s: float) -> OldCalls:
+        """The calls older than *age_s*, and how many of them are kept and why."""
+        return old_calls(
+            self._live.state,
+            scenario.traffic,
+            age_s=age_s,
+            expiry_s=self._settings.session_expiry_s,
         )
 
     async def erase(

@@ -6,15 +6,17 @@ from reef_release.api.erasing import MOST_AT_ONCE
 from reef_release.api.service import Service
 from reef_release.domain.copies import (
     Body,
+    OldCalls,
     bodies_of_calls,
     calls_of_session,
     calls_of_tag,
     calls_of_turn,
+    releases_trained_on,
 )
 from reef_release.domain.state import Erasure, Scenario
 from reef_release.domain.traffic.records import Turn
 from reef_release.errors import BadRequest, NotFound
-from reef_release.privacy_wire import BodyView, ErasureRequest, ErasureView
+from reef_release.privacy_wire import BodyView, ErasureRequest, ErasureView, TrainedView
 
 __all__ = ["body_view", "erase_all"]
 
@@ -32,6 +34,9 @@ async def erase_all(
     calls = _calls(service, found, wanted)
     bodies = list(bodies_of_calls(service.state, found.traffic, calls))
     now = bodies[:MOST_AT_ONCE]
+    old = OldCalls(0, 0, 0)
+    if wanted.older_than_s is not None:
+        old = service.erasing.old(found, wanted.older_than_s)
     known: dict[str, Erasure] = {}
     if not wanted.dry_run:
         erased = await service.erasing.erase(actor, scenario, now, wanted.reason)
@@ -41,7 +46,20 @@ async def erase_all(
         bodies=[body_view(scenario, body, known.get(body.digest)) for body in now],
         calls=len({body.turn.turn_id for body in bodies if body.kind == "call"}),
         remaining=len(bodies) - len(now),
+        trained_into=_trained_into(found, bodies),
+        old_calls=old.all,
+        open_calls=old.open,
+        needed_calls=old.needed,
     )
+
+
+def _trained_into(scenario: Scenario, bodies: list[Body]) -> list[TrainedView]:
+    found = [
+        TrainedView(release_id=release.release_id, position=release.promoted_position)
+        for each in releases_trained_on(scenario.traffic, (body.turn for body in bodies))
+        if (release := scenario.releases[each]).promoted_position is not None
+    ]
+    return sorted(found, key=lambda each: each.position)
 
 
 def _calls(service: Service, scenario: Scenario, data: ErasureRequest) -> list[Turn]:
@@ -57,12 +75,18 @@ def _calls(service: Service, scenario: Scenario, data: ErasureRequest) -> list[T
         if turn is None:
             raise NotFound(
                 f"There is no turn {data.turn_id[:64]!r} in {scenario.name!r}.",
-                next_step="A call that was just answered is in the log in a moment.",
+                next_step="Give the whole receipt of the call (its answer had it in the header "
+                "x-reef-agent-record-id, and the session's page shows it); a call that was just "
+                "answered is in the log in a moment.",
             )
         return calls_of_turn(traffic, turn, only=data.only)
     if data.session_id is not None:
         if data.session_id not in traffic.sessions:
-            raise NotFound(f"There is no session {data.session_id[:64]!r} in {scenario.name!r}.")
+            raise NotFound(
+                f"There is no session {data.session_id[:64]!r} in {scenario.name!r}.",
+                next_step="Give its whole id, which is the receipt of its first call: the page of "
+                f"sessions and `GET /reef/scenarios/{scenario.name}/sessions` show it.",
+            )
         return calls_of_session(traffic, data.session_id)
     if data.tag is not None:
         tagged = calls_of_tag(traffic, data.tag, only=data.only)

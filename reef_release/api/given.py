@@ -25,7 +25,10 @@ def passed_gate(scenario: Scenario, release_id: str) -> Gate:
     """The newest gate that this candidate passed. Raises `NotFound` and `Conflict`."""
     candidate = scenario.candidates.get(release_id)
     if candidate is None:
-        raise NotFound(f"There is no candidate {release_id!r} in {scenario.name!r}.")
+        raise NotFound(
+            f"There is no candidate {release_id!r} in {scenario.name!r}.",
+            next_step="`reef-release candidate list` shows them all.",
+        )
     for gate_id in reversed(candidate.gates):
         if scenario.gates[gate_id].outcome == "passed":
             return scenario.gates[gate_id]

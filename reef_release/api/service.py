@@ -84,7 +84,8 @@ class Service:
         if scenario is None:
             raise NotFound(
                 f"There is no scenario {name!r}.",
-                next_step="`GET /reef/scenarios` lists them; check the spelling.",
+                next_step="Check the spelling; `reef-release status` and `GET /reef/scenarios` "
+                "show them.",
             )
         return scenario
 

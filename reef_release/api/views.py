@@ -12,11 +12,13 @@ from reef_release.domain.draws import draw_reasons
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate, improves_in
 from reef_release.domain.gating.machine import betting_test
+from reef_release.domain.nodes import is_silent
 from reef_release.domain.quorum import lacking_workers
 from reef_release.domain.reasons import Reason
 from reef_release.domain.revocation import revocation_reasons
 from reef_release.domain.state import Candidate, Release, Scenario, State
 from reef_release.domain.suite import sampling_seed
+from reef_release.domain.traffic.times import parsed_time
 from reef_release.tokens import TokenRole
 from reef_release.wire import (
     BudgetView,
@@ -111,6 +113,12 @@ def scenario_view(state: State, scenario: Scenario, role: str = "") -> ScenarioV
                 release_id=node.release_id,
                 recorded_at=node.recorded_at,
                 reasons=list(node.reasons),
+                silent=is_silent(
+                    scenario.pointers.get(node.channel, ()),
+                    node.release_id,
+                    node.position,
+                    parsed_time(state.recorded_at),
+                ),
             )
             for node in scenario.nodes.values()
         ],

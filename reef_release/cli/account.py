@@ -13,23 +13,34 @@ from reef_release.account_wire import (
     ChannelAccountView,
     GateAccountView,
     GroundsView,
+    PolicyInForceView,
     RefusalView,
 )
 from reef_release.cli.output import console
 from reef_release.domain.reasons import Reason
+from reef_release.ids import short_id
 from reef_release.traffic_wire import SignalView
 
 __all__ = [
     "act_line",
     "candidate_lines",
     "channel_lines",
+    "policy_lines",
     "print_lines",
     "refusal_lines",
     "signal_lines",
 ]
 
-_SHORT = 16
-"""Letters of an id where the whole is not needed: verbs take them for the whole of it."""
+_MUCH = 0.25
+"""The share of judged turns without a sample from which on it is told."""
+_OWN_EVENTS = {
+    "submitted": "candidate.submitted",
+    "admitted": "candidate.admitted",
+    "refused": "candidate.refused",
+    "passing": "gate.passed",
+    "promoted": "release.promoted",
+}
+"""The event that made a candidate what its status says; for the others, its gate's end."""
 
 
 def print_lines(lines: Iterable[str], style: str = "") -> None:
@@ -67,7 +78,19 @@ def channel_lines(view: ChannelAccountView) -> Iterator[str]:
             yield f"  REVOKED {act_line(act)}"
     if view.gate is not None:
         gate = view.gate
-        yield f"  Gate {gate.gate_id} on candidate {gate.candidate_id[:_SHORT]}: {gate.headline}"
+        yield f"  Gate {gate.gate_id} on candidate {short_id(gate.candidate_id)}: {gate.headline}"
+
+
+def policy_lines(view: PolicyInForceView) -> Iterator[str]:
+    """The policy in force, since when, by whom and why, and what it asks for besides its rules."""
+    workers, approvals = view.gate_quorum, view.approvals
+    reason = f": {view.act.reason}" if view.act.reason else ""
+    yield (
+        f"Policy version {view.version} in force since {view.act.at} (position "
+        f"{view.act.position}) by {view.act.actor}{reason}; asks {workers} gate "
+        f"{'worker' if workers == 1 else 'workers'}, {approvals} "
+        f"{'approval' if approvals == 1 else 'approvals'}"
+    )
 
 
 def _grounds_lines(grounds: GroundsView) -> Iterator[str]:
@@ -78,7 +101,7 @@ def _grounds_lines(grounds: GroundsView) -> Iterator[str]:
     for each in grounds.signatures:
         place = "" if each.position is None else f" at position {each.position}"
         when = f", {each.at}" if each.at else ""
-        yield f"    {each.what}: signed by key {each.key_id[:_SHORT]}{place}{when}"
+        yield f"    {each.what}: signed by key {short_id(each.key_id)}{place}{when}"
     for act in grounds.approvals:
         yield f"    approved by {act.actor} at position {act.position}, {act.at}: {act.reason}"
 
@@ -112,7 +135,7 @@ def reason_lines(reasons: Sequence[Reason], indent: str) -> Iterator[str]:
 def refusal_lines(view: RefusalView) -> Iterator[str]:
     """A candidate that did not get through, and why."""
     yield (
-        f"  {view.at} (position {view.position}) candidate {view.candidate_id[:_SHORT]} "
+        f"  {view.at} (position {view.position}) candidate {short_id(view.candidate_id)} "
         f"{view.outcome}: {view.line}"
     )
     yield from reason_lines(view.reasons, "    ")
@@ -122,32 +145,36 @@ def refusal_lines(view: RefusalView) -> Iterator[str]:
 
 
 def signal_lines(view: SignalView) -> Iterator[str]:
-    """Whether the signal is healthy, in one line, and what was found to be odd."""
+    """Whether there is an alarm, in one line, and what was found to be odd or is lost."""
     total = view.total
     counts = (
         f"{total.calls} calls, {total.main} main, {sum(total.bound.values())} bound, "
         f"{total.judged} judged, {total.batched} batched, {total.trained} trained into a release"
     )
-    if view.alarm is not None:
-        state = "ALARM"
-    elif not total.calls:
-        state = "no calls yet"
-    else:
-        state = "no alarm, and see below" if view.findings else "healthy"
+    refused = sum(total.refused.values())
+    state = "ALARM" if view.alarm is not None else "no alarm" if total.calls else "no calls yet"
     yield f"Signal: {state}; {counts} (reef-release signal {view.scenario})"
+    if refused >= _MUCH * max(total.judged, 1):
+        why = ", ".join(f"{reason} {count}" for reason, count in sorted(total.refused.items()))
+        yield (
+            f"  {refused} of {total.judged} judged turns gave no sample and train nothing: {why}"
+        )
     yield from reason_lines(view.findings, "  ")
 
 
 def candidate_lines(view: CandidateAccountView) -> Iterator[str]:
-    """One candidate: how far it came, why, what it is made of, and what comes next."""
-    now = " and served now" if view.is_serving else ""
-    yield f"Candidate {view.candidate_id}"
-    yield f"  {view.status}{now} at position {view.position}. {view.headline}"
+    """One candidate: how far it came, what comes next, why, and at the end what it is made of."""
+    yield (
+        f"Candidate {view.candidate_id} is {view.status} at position {_decided_at(view)} "
+        f"(as of position {view.position})."
+    )
+    yield f"  {view.headline}"
+    yield f"  {_serving(view)}"
     yield from reason_lines(view.reasons, "  ")
     if view.approvals_wanted:
-        yield f"  {view.approvals_given} of {view.approvals_wanted} approvals"
+        approvals = "approval" if view.approvals_wanted == 1 else "approvals"
+        yield f"  {view.approvals_given} of {view.approvals_wanted} {approvals}"
     yield f"Next: {view.next_step}"
-    yield from _manifest_lines(view)
     yield "What became of it:"
     yield from (f"  {act_line(act)}" for act in view.steps)
     for gate in view.gates:
@@ -155,6 +182,24 @@ def candidate_lines(view: CandidateAccountView) -> Iterator[str]:
         yield f"Its {gate.phase} gate {gate.gate_id}: {ended}. {gate.headline}"
         yield f"  {_score(gate)}:"
         yield from rule_lines(gate, "  ")
+    yield from _manifest_lines(view)
+
+
+def _decided_at(view: CandidateAccountView) -> int:
+    """Where it became what its status says, and not where the log ends."""
+    decided = _OWN_EVENTS.get(view.status, f"gate.{view.status}")
+    return next(
+        (each.position for each in view.steps[::-1] if each.type == decided),
+        view.steps[-1].position,
+    )
+
+
+def _serving(view: CandidateAccountView) -> str:
+    if view.is_serving:
+        return f"Channel {view.channel} serves it now."
+    if view.serving is None:
+        return f"Channel {view.channel} serves nothing yet."
+    return f"Channel {view.channel} serves {view.serving} now, not this one."
 
 
 def _manifest_lines(view: CandidateAccountView) -> Iterator[str]:

@@ -28,6 +28,7 @@ from reef_release.cli.options import DEFAULT_URL, AsJson, Home, TokenFile, Url, 
 from reef_release.cli.output import complain, console, emit, print_table
 from reef_release.cli.scorer import scoring_program
 from reef_release.errors import InvalidEvent, SettingsError, SignatureRejected
+from reef_release.ids import short_id
 from reef_release.settings import load_settings
 from reef_release.signing.keyring import ROOT_NAME
 from reef_release.signing.root import open_root
@@ -40,6 +41,10 @@ _SHOWN_ERASURES = 20
 _GET_PROOF = (
     "A proof comes from /reef/log/proof?position=N, and is of the one event at that position of "
     "that log; the roots are given from version 1 on."
+)
+_WHY = (
+    "Why each promotion was allowed, and what was refused and why, stands in the report: the same "
+    "command with --report FILE.html."
 )
 
 _Folder = Annotated[Path, typer.Argument(help="The folder of the export.")]
@@ -184,6 +189,8 @@ def replay_command(
         emit(report, as_json=True)
     else:
         _print(report)
+        if page is None:
+            console.print(_WHY, markup=False, soft_wrap=True)
     if not report.good:
         raise typer.Exit(1)
 
@@ -322,7 +329,7 @@ def _print(report: ReplayReport) -> None:
                 event.type,
                 event.scenario,
                 event.channel,
-                event.release_id[:16],
+                short_id(event.release_id),
             ]
             for event in report.pointer_events
         ],

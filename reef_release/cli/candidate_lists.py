@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated
 
 import typer
@@ -11,11 +11,10 @@ from reef_release.cli import identities
 from reef_release.cli.account import candidate_lines, print_lines
 from reef_release.cli.options import DEFAULT_URL, AsJson, ScenarioName, TokenFile, Url, connect
 from reef_release.cli.output import emit
+from reef_release.ids import short_id
 from reef_release.wire import CandidateView
 
 __all__ = ["register"]
-
-_SHORT = 16
 
 
 def register(app: typer.Typer) -> None:
@@ -36,14 +35,16 @@ def list_candidates(
     """All candidates of a scenario, the oldest first: how far each came, and why not further."""
     with connect(url, token_file) as client:
         views = client.candidates(scenario, status)
+        channels = client.scenario(scenario).channels.values()
     if as_json:
         emit(views, as_json=True)
         return
+    serving = {each.release_id for each in channels}
     if not views:
         what = "exists yet" if status is None else f"is {status}"
         print_lines([f"No candidate of {scenario} {what}."])
     for view in views:
-        print_lines(_lines(view))
+        print_lines(_lines(view, serving))
 
 
 def show(
@@ -55,7 +56,7 @@ def show(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """One candidate: what became of it and why, rule by rule; what it is made of; what is next."""
+    """One candidate: what is next, what became of it and why, rule by rule; what it is made of."""
     with connect(url, token_file) as client:
         whole = identities.candidate_id(client, scenario, candidate_id)
         account = client.candidate_account(scenario, whole)
@@ -65,10 +66,13 @@ def show(
         print_lines(candidate_lines(account))
 
 
-def _lines(view: CandidateView) -> Iterator[str]:
+def _lines(view: CandidateView, serving: Collection[str]) -> Iterator[str]:
     """One candidate with how far it came, and the first thing that stands against it."""
     revoked = ", revoked" if view.revoked else ""
-    line = f"{view.candidate_id[:_SHORT]} {view.status}{revoked}, "
+    served = ""
+    if view.status == "promoted":
+        served = ", served now" if view.candidate_id in serving else ", served before"
+    line = f"{short_id(view.candidate_id)} {view.status}{served}{revoked}, "
     line += f"submitted at position {view.submitted_position}"
     if view.gates:
         gate = view.gates[-1]

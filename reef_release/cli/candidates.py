@@ -26,7 +26,8 @@ from reef_release.cli.output import console, emit
 from reef_release.cli.quorum import too_few_keys
 from reef_release.cli.revocations import keyless_line
 from reef_release.client import ReefClient
-from reef_release.errors import ReefError, SettingsError
+from reef_release.errors import BadRequest, ReefError, SettingsError
+from reef_release.ids import short_id
 from reef_release.wire import CandidateManifest, CandidateView, ScenarioRequest
 
 __all__ = ["candidate", "in_vain", "policy", "scenario", "waits_line"]
@@ -227,7 +228,8 @@ def submit(
             filter(
                 None,
                 (
-                    f"Candidate {view.candidate_id} is {view.status} at position {view.position}.",
+                    f"Candidate {view.candidate_id} is {view.status}, submitted at position "
+                    f"{view.submitted_position}.",
                     waits_line(view),
                 ),
             )
@@ -253,10 +255,11 @@ def waits_line(view: CandidateView) -> str:
     if view.status not in ("submitted", "passing") and not in_vain(view):
         return ""
     why = "; ".join(reason.message for reason in view.reasons)
+    own = f"Candidate {short_id(view.candidate_id)}"
     if not why or view.status == "passing":
-        return f"Candidate {view.candidate_id[:16]} is {why}" if why and not view.revoked else ""
+        return f"{own} is {why}" if why and not view.revoked else ""
     how = "waits for its turn" if view.status == "submitted" else "has no gate and waits for none"
-    return f"Candidate {view.candidate_id[:16]} {how}: {why}"
+    return f"{own} {how}: {why}"
 
 
 def _signed_policy(path: Path) -> dict[str, Any]:
@@ -293,10 +296,15 @@ def _suite(path: Path | None, signed: dict[str, Any]) -> bytes | None:
 def _json_object(path: Path) -> dict[str, Any]:
     from reef_release.domain.canonical import parse_json
 
+    next_step = "Name a file that holds a policy as JSON; the page for policy owners shows one."
     try:
-        value = parse_json(path.read_bytes())
+        value = parse_json(path.read_bytes(), str(path))
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from error
+        raise SettingsError(
+            f"{path} cannot be read: {error.strerror}.", next_step=next_step
+        ) from error
+    except BadRequest as error:
+        raise SettingsError(error.detail, next_step=next_step) from error
     if not isinstance(value, dict):
-        raise SettingsError(f"{path} does not hold a JSON object.")
+        raise SettingsError(f"{path} does not hold a JSON object.", next_step=next_step)
     return value

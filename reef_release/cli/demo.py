@@ -16,6 +16,7 @@ from reef_release.artifacts.own_directory import OwnDirectory
 from reef_release.cli.options import AsJson, Home
 from reef_release.cli.output import console, emit, print_table
 from reef_release.errors import SettingsError
+from reef_release.ids import short_id
 from reef_release.settings import load_settings
 
 __all__ = ["register"]
@@ -110,7 +111,7 @@ def demo(
                     row.outcome + ("" if row.expected else " (NOT EXPECTED)"),
                     row.reason,
                     str(row.position),
-                    row.serving[:12],
+                    short_id(row.serving),
                 ]
                 for row in play.rows
             ],

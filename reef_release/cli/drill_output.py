@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from reef_release.cli.output import console, emit, print_table
 from reef_release.drill.attack import Attack
 from reef_release.drill.runner import LEFT_OUT, NOT_STOPPED, DrillReport, Row
+from reef_release.ids import short_id
 
 __all__ = ["left_out_lines", "print_attacks", "print_report", "report_page", "shown"]
 
@@ -29,7 +30,7 @@ def shown(row: Row) -> list[str]:
         row.verdict,
         row.problem or stopped,
         written or "nothing written",
-        (row.serving or "")[:12],
+        short_id(row.serving or ""),
     ]
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
+import msgspec
 import typer
 
 from reef_release.cli.options import DEFAULT_URL, AsJson, TokenFile, Url, connect
 from reef_release.cli.output import console, emit, fail, print_table
 from reef_release.client import ReefClient
 from reef_release.errors import BadRequest, NotFound
+from reef_release.ids import short_id
 from reef_release.privacy_wire import BodyView, ErasureRequest, ErasureView
 
 __all__ = ["parsed_age", "register"]
@@ -33,10 +35,11 @@ def erase(
         str | None, typer.Option("--blob", help="One body by its digest, whole.")
     ] = None,
     turn: Annotated[
-        str | None, typer.Option("--turn", help="A call by its receipt, and those that repeat it.")
+        str | None,
+        typer.Option("--turn", help="A call by its receipt, whole, and those that repeat it."),
     ] = None,
     session: Annotated[
-        str | None, typer.Option("--session", help="All calls of a session.")
+        str | None, typer.Option("--session", help="All calls of a session, by its whole id.")
     ] = None,
     tag: Annotated[
         str | None, typer.Option("--tag", help="All calls under a tag, and those that repeat them.")
@@ -102,11 +105,15 @@ def erase(
         bodies=[body for view in views for body in view.bodies],
         calls=sum(view.calls for view in views),
         remaining=sum(view.remaining for view in views),
+        trained_into=[each for view in views for each in view.trained_into],
+        old_calls=sum(view.old_calls for view in views),
+        open_calls=sum(view.open_calls for view in views),
+        needed_calls=sum(view.needed_calls for view in views),
     )
     if as_json:
         emit(whole, as_json=True)
     else:
-        _show(whole, dry_run)
+        _show(whole, dry_run, by_age=older_than is not None)
 
 
 def parsed_age(text: str) -> float:
@@ -121,17 +128,24 @@ def parsed_age(text: str) -> float:
 
 def _all(client: ReefClient, scenario: str, request: ErasureRequest) -> ErasureView:
     """Ask until nothing remains; a dry run once."""
-    view = client.privacy.erase(scenario, request)
-    bodies, calls = list(view.bodies), view.calls
+    first = view = client.privacy.erase(scenario, request)
+    bodies = list(view.bodies)
     while view.remaining and view.bodies and not request.dry_run:
         view = client.privacy.erase(scenario, request)
         bodies += view.bodies
-    return ErasureView(bodies=bodies, calls=calls, remaining=view.remaining)
+    return msgspec.structs.replace(first, bodies=bodies, remaining=view.remaining)
 
 
-def _show(view: ErasureView, dry_run: bool) -> None:
+def _show(view: ErasureView, dry_run: bool, *, by_age: bool) -> None:
+    kept = _kept(view)
     if not view.bodies and not view.remaining:
-        console.print("Nothing is left to erase: what there was is erased already.", markup=False)
+        if kept:
+            text = f"Nothing that old can be erased: {kept}."
+        elif by_age and not view.old_calls:
+            text = "There is nothing that old."
+        else:
+            text = "Nothing is left to erase: what there was is erased already."
+        console.print(text, markup=False, soft_wrap=True)
         return
     print_table(
         "Would be erased" if dry_run else "Erased",
@@ -149,8 +163,40 @@ def _show(view: ErasureView, dry_run: bool) -> None:
     )
     if view.remaining and not dry_run:
         console.print(f"{view.remaining} remain: run it again.", markup=False)
+    if kept:
+        console.print(f"Kept, though that old: {kept}.", markup=False, soft_wrap=True)
+    if view.trained_into:
+        named = ", ".join(
+            f"{short_id(each.release_id)} (position {each.position})" for each in view.trained_into
+        )
+        console.print(
+            f"Trained into: {named}; see `reef-release revoke`, which an erasure does not do.",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _kept(view: ErasureView) -> str:
+    """How many calls are old enough and kept, and until when; nothing where none is."""
+    parts = []
+    if view.open_calls:
+        parts.append(
+            f"{_calls(view.open_calls)} in sessions that are still open: a session is erased as a "
+            "whole, once it has ended (after REEF_SESSION_EXPIRY_S without a call) and its last "
+            "call is that old; --session erases one now"
+        )
+    if view.needed_calls:
+        parts.append(
+            f"{_calls(view.needed_calls)} in sessions that a judge, a batch or a trainer still "
+            "needs"
+        )
+    return "; ".join(parts)
+
+
+def _calls(count: int) -> str:
+    return "1 call is" if count == 1 else f"{count} calls are"
 
 
 def _row(body: BodyView) -> list[str]:
     position = "" if body.position is None else str(body.position)
-    return [position, body.scenario, body.turn_id, body.kind, body.at[:19], body.digest[:16]]
+    return [position, body.scenario, body.turn_id, body.kind, body.at[:19], short_id(body.digest)]

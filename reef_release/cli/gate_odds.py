@@ -22,7 +22,7 @@ from reef_release.domain.gating.machine import betting_test
 from reef_release.domain.gating.rules import Improves, NonRegression, Rule, nodes
 from reef_release.domain.odds import Course, Joint, course, independent
 from reef_release.domain.policy import Policy, parse_policy
-from reef_release.errors import SettingsError
+from reef_release.errors import BadRequest, SettingsError
 from reef_release.verifiers.registry import is_objective
 
 __all__ = [
@@ -42,6 +42,10 @@ __all__ = [
     "show",
 ]
 
+_NAME_ONE = (
+    "Name a policy as JSON, or the output of `reef-release policy sign`; the page for policy "
+    "owners shows one."
+)
 _STEPS = 20
 _PAIRED_STEPS = 10
 _BAR = 40
@@ -56,8 +60,13 @@ def read_policy(path: Path) -> Policy:
     try:
         document = path.read_bytes()
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from error
-    value = parse_json(document)
+        raise SettingsError(
+            f"{path} cannot be read: {error.strerror}.", next_step=_NAME_ONE
+        ) from error
+    try:
+        value = parse_json(document, str(path))
+    except BadRequest as error:
+        raise SettingsError(error.detail, next_step=_NAME_ONE) from error
     if isinstance(value, dict) and "payload" in value:
         try:
             document = base64.b64decode(value["payload"], validate=True)

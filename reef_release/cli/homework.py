@@ -16,6 +16,7 @@ from reef_release.client import ReefClient
 from reef_release.domain.canonical import canonical_json
 from reef_release.domain.gating.default import default_budget, default_rule
 from reef_release.errors import NotFound, Unavailable
+from reef_release.ids import short_id
 from reef_release.signing.keyring import PRIVATE_NAME
 from reef_release.signing.keys import Role, load_key
 from reef_release.signing.policy import sign_policy
@@ -143,7 +144,8 @@ def await_node(stack: LocalStack) -> None:
             stack.check()
             if time.monotonic() > deadline:
                 raise Unavailable(
-                    f"No node has loaded the release {serving[:12]} after {_NODE_TIMEOUT_S:.0f} s.",
+                    f"No node has loaded the release {short_id(serving)} after "
+                    f"{_NODE_TIMEOUT_S:.0f} s.",
                     next_step=f"See {stack.home}/logs/node.log.",
                 )
             time.sleep(_LOOK_S)
@@ -157,7 +159,7 @@ def await_status(stack: LocalStack, candidate_id: str, *ends: str) -> CandidateV
             stack.check()
             if time.monotonic() > deadline:
                 raise Unavailable(
-                    f"Candidate {candidate_id[:12]} is still {view.status} after "
+                    f"Candidate {short_id(candidate_id)} is still {view.status} after "
                     f"{_GATE_TIMEOUT_S:.0f} s.",
                     next_step=f"See the log files in {stack.home}/logs.",
                 )

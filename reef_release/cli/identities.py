@@ -27,7 +27,8 @@ def candidate_id(client: ReefClient, scenario: str, given: str) -> str:
     if _WHOLE.fullmatch(given):
         return given
     found = (each.candidate_id for each in client.candidates(scenario))
-    return whole_id(given, found, f"candidate of {scenario}")
+    shown_by = f"reef-release candidate list --scenario {scenario}"
+    return whole_id(given, found, f"candidate of {scenario}", shown_by)
 
 
 def key_id(client: ReefClient, given: str) -> str:

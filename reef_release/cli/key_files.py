@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reef_release.errors import ReefError, SettingsError
+from reef_release.ids import short_id
 from reef_release.signing.keyring import PUBLIC_NAME, ROOT_NAME
 from reef_release.signing.keys import PublicKey, Role, SigningKey, load_public
 from reef_release.signing.root import TrustRoot, open_root
@@ -82,8 +83,8 @@ def require_listed_role(key: SigningKey, path: Path, root: Path | None, beside: 
             continue
         if listed is not None and listed is not key.role:
             raise SettingsError(
-                f"{path} holds a {listed} key ({key.key_id[:16]}, by the trust root {place}), and "
-                f"this needs a {key.role} key: nobody would accept what it signs.",
+                f"{path} holds a {listed} key ({short_id(key.key_id)}, by the trust root {place}), "
+                f"and this needs a {key.role} key: nobody would accept what it signs.",
                 next_step=f"Give the private.pem of a {key.role} key; `reef-release keys show` "
                 "lists which key is for what.",
             )

@@ -18,6 +18,7 @@ from reef_release.cli.options import (
 )
 from reef_release.cli.output import emit, errors
 from reef_release.cli.revocations import key_warnings
+from reef_release.ids import short_id
 from reef_release.wire import WrittenView
 
 __all__ = ["register"]
@@ -49,7 +50,8 @@ def rollback(
     """Serve an earlier promoted release again. A new position in the log, never a rewind."""
     with connect(url, token_file) as client:
         whole = identities.release_id(client, scenario, release_id)
-        _written(client.roll_back(scenario, whole, reason, channel), as_json)
+        view = client.roll_back(scenario, whole, reason, channel)
+    _written(view, as_json, f"Channel {channel} serves {short_id(whole)} again.")
 
 
 def hold(
@@ -61,7 +63,8 @@ def hold(
 ) -> None:
     """Block promotions until `resume`; rollback stays possible."""
     with connect(url, token_file) as client:
-        _written(client.hold(scenario, reason), as_json)
+        view = client.hold(scenario, reason)
+    _written(view, as_json, f"Promotions of {scenario} are held until `reef-release resume`.")
 
 
 def resume(
@@ -73,7 +76,8 @@ def resume(
 ) -> None:
     """Allow promotions again."""
     with connect(url, token_file) as client:
-        _written(client.resume(scenario, reason), as_json)
+        view = client.resume(scenario, reason)
+    _written(view, as_json, f"Promotions of {scenario} go on.")
 
 
 def approve(
@@ -89,7 +93,13 @@ def approve(
     """Approve of a candidate that passed its gate, where the policy asks people for that."""
     with connect(url, token_file) as client:
         whole = identities.candidate_id(client, scenario, candidate_id)
-        _written(client.approve_release(scenario, whole, reason), as_json)
+        view = client.approve_release(scenario, whole, reason)
+    _written(
+        view,
+        as_json,
+        f"You approve of {short_id(whole)}; `reef-release candidate show` tells what it still "
+        "waits for.",
+    )
 
 
 def revoke(
@@ -109,7 +119,11 @@ def revoke(
     with connect(url, token_file) as client:
         if kind == "key":
             whole = identities.key_id(client, identity)
-            _written(client.revoke_key(whole, reason), as_json)
+            _written(
+                client.revoke_key(whole, reason),
+                as_json,
+                f"What the key {short_id(whole)} signs from here on does not count.",
+            )
             for warning in key_warnings(client, whole):
                 errors.print(warning, markup=False, soft_wrap=True)
             return
@@ -117,10 +131,13 @@ def revoke(
             raise typer.BadParameter("a candidate or a release needs --scenario")
         if kind == "candidate":
             whole = identities.candidate_id(client, scenario, identity)
-            _written(client.revoke_candidate(scenario, whole, reason), as_json)
+            view = client.revoke_candidate(scenario, whole, reason)
         else:
             whole = identities.release_id(client, scenario, identity)
-            _written(client.revoke_release(scenario, whole, reason), as_json)
+            view = client.revoke_release(scenario, whole, reason)
+        _written(
+            view, as_json, f"{short_id(whole)} can be neither promoted nor rolled back to any more."
+        )
         served = client.scenario(scenario).channels.items()
         for channel in (name for name, each in served if each.release_id == whole):
             errors.print(
@@ -142,8 +159,10 @@ def restore(
     Of a batch that is trained and waits for a release, the line is given up.
     """
     with connect(url, token_file) as client:
-        _written(client.training.restore(scenario, batch_id, reason), as_json)
+        view = client.training.restore(scenario, batch_id, reason)
+    _written(view, as_json, "The samples of the batch that were refused may be trained again.")
 
 
-def _written(view: WrittenView, as_json: bool) -> None:
-    emit(view, as_json=as_json, text=f"Recorded at position {view.position}.")
+def _written(view: WrittenView, as_json: bool, meaning: str) -> None:
+    """Print where it stands in the log, and *meaning*, what is so from there on."""
+    emit(view, as_json=as_json, text=f"Recorded at position {view.position}. {meaning}")

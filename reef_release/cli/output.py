@@ -96,7 +96,7 @@ def fail(error: ReefError, *, as_json: bool = False, status: int = 2) -> NoRetur
         problem = {
             "error": error.problem,
             "detail": error.detail,
-            "next_step": " ".join(filter(None, (error.next_step, token_hint(error)))),
+            "next_step": " ".join(filter(None, (token_hint(error), error.next_step))),
             "reasons": [msgspec.to_builtins(reason) for reason in error.reasons],
         }
         write_json(problem)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from reef_release.client import ReefClient
+from reef_release.ids import short_id
 from reef_release.wire import KeyView, ReleaseView
 
 __all__ = ["NEW_KEY", "key_counts", "key_warnings", "keyless_line", "resting_lines"]
 
-_SHORT = 16
 NEW_KEY = (
     "Add a key by the next trust root (`reef-release keys new`, `keys rotate --add`, `keys sign`, "
     "`keys publish`) and start its holder with that."
@@ -50,7 +50,7 @@ def resting_lines(
     if served is None or not reasons:
         return
     back = [
-        each.release_id[:_SHORT]
+        short_id(each.release_id)
         for each in releases
         if each.channel == channel
         and each.promoted_position is not None
@@ -58,8 +58,8 @@ def resting_lines(
         and not each.barred
     ]
     yield (
-        f"REVOKED KEY: {served.release_id[:_SHORT]} is still served in channel {channel} and rests "
-        f"on it ({'; '.join(reasons)}); a revocation moves no pointer. "
+        f"REVOKED KEY: {short_id(served.release_id)} is still served in channel {channel} and "
+        f"rests on it ({'; '.join(reasons)}); a revocation moves no pointer. "
         + (
             f"Rollback can still reach {', '.join(back)}; else"
             if back

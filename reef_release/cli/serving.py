@@ -13,6 +13,7 @@ from contextlib import closing
 from reef_release.cli.stack import LocalStack
 from reef_release.client import ReefClient
 from reef_release.errors import Unavailable
+from reef_release.ids import short_id
 from reef_release.node.engine import HttpEngine
 
 __all__ = ["await_engine"]
@@ -44,7 +45,7 @@ def await_engine(
                 break
             if time.monotonic() > deadline:
                 reasons = [str(reason) for node in view.nodes for reason in node.reasons]
-                late = f"after {timeout_s:.0f} s the engine does not serve {serving[:12]}"
+                late = f"after {timeout_s:.0f} s the engine does not serve {short_id(serving)}"
                 return "; ".join([late, *reasons])
             time.sleep(_LOOK_S)
     return ""

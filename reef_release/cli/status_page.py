@@ -9,6 +9,7 @@ from reef_release.account_wire import AccountView
 from reef_release.cli.account import (
     act_line,
     channel_lines,
+    policy_lines,
     print_lines,
     refusal_lines,
     signal_lines,
@@ -16,14 +17,13 @@ from reef_release.cli.account import (
 from reef_release.cli.candidates import waits_line
 from reef_release.cli.output import console, print_list
 from reef_release.cli.revocations import NEW_KEY, resting_lines
+from reef_release.ids import short_id
 from reef_release.traffic_wire import SignalView
 from reef_release.wire import BudgetView, CandidateView, NodeView, ReleaseView, ScenarioView
 
 __all__ = ["Seen", "budget_line", "show_status"]
 
 _LAST_GATES = 10
-_SHORT = 16
-"""Letters of an id where the whole is not needed: verbs take them for the whole of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,7 @@ def show_status(seen: Seen, *, gate_key: bool) -> None:
     if seen.account is None:
         print_lines(_bare_lines(view))
     else:
+        print_lines(policy_lines(seen.account.policy))
         for channel in seen.account.channels:
             print_lines(channel_lines(channel))
     _warn(_served_warnings(seen))
@@ -80,7 +81,7 @@ def show_status(seen: Seen, *, gate_key: bool) -> None:
         [
             [
                 gate.gate_id,
-                gate.candidate_id[:_SHORT],
+                short_id(gate.candidate_id),
                 gate.phase,
                 "" if gate.passed_count is None else f"{gate.passed_count}/{gate.task_count}",
                 gate.outcome or ("running" if gate_key else "no gate key"),
@@ -117,7 +118,7 @@ def _served_warnings(seen: Seen) -> Iterator[str]:
     for name, each in seen.view.channels.items():
         if any(reason.code == "revoked" for reason in each.barred):
             yield (
-                f"REVOKED: {each.release_id[:_SHORT]} is still served in channel {name}; roll "
+                f"REVOKED: {short_id(each.release_id)} is still served in channel {name}; roll "
                 "back, since a revocation moves no pointer"
             )
         served = seen.releases.get(each.release_id)
@@ -127,10 +128,17 @@ def _served_warnings(seen: Seen) -> Iterator[str]:
 def _node_lines(view: ScenarioView, node: NodeView) -> Iterator[str]:
     channel = view.channels.get(node.channel)
     current = channel is not None and channel.release_id == node.release_id
+    if node.silent:
+        held = short_id(node.release_id) if node.release_id else "nothing"
+        yield (
+            f"Node {node.node_id} in channel {node.channel} was last seen {node.recorded_at}, with "
+            f"{held}: it has answered no move of its channel since"
+        )
+        return
     if node.reasons:
-        state = f"REFUSED {(node.release_id or 'what it was given')[:_SHORT]}"
+        state = f"REFUSED {short_id(node.release_id) if node.release_id else 'what it was given'}"
     else:
-        state = f"serves {(node.release_id or 'nothing')[:_SHORT]}"
+        state = f"serves {short_id(node.release_id) if node.release_id else 'nothing'}"
         state += "" if current else ", which its channel does not serve any more"
     yield f"Node {node.node_id} in channel {node.channel} {state}, as of {node.recorded_at}"
     yield from (f"  {reason}" for reason in node.reasons)
@@ -152,9 +160,10 @@ def _waiting_lines(view: ScenarioView, candidates: Sequence[CandidateView]) -> I
         served = view.channels.get(each.channel)
         # Behind a move of the pointer, no approval leads to a promotion any more.
         if served is None or served.pointer_position < each.gates[-1].opened_position:
+            approvals = "approval" if each.approvals_wanted == 1 else "approvals"
             yield (
-                f"Candidate {each.candidate_id[:_SHORT]} has passed and waits for {missing} of "
-                f"{each.approvals_wanted} approvals; see `reef-release approve`"
+                f"Candidate {short_id(each.candidate_id)} has passed and waits for {missing} of "
+                f"{each.approvals_wanted} {approvals}; see `reef-release approve`"
             )
     yield from [line for line in map(waits_line, candidates) if line][-_LAST_GATES:]
 

@@ -48,9 +48,10 @@ def lacking_approvals(scenario: Scenario, gate: Gate) -> list[Reason]:
     given = len(scenario.approvals.get(gate.opened.gate_id, {}))
     if given >= wanted:
         return []
-    return [
-        _no("not-approved", f"the policy asks for {wanted} approvals, and {given} people gave one")
-    ]
+    approvals = "approval" if wanted == 1 else "approvals"
+    people = "person" if given == 1 else "people"
+    message = f"the policy asks for {wanted} {approvals}, and {given} {people} gave one"
+    return [_no("not-approved", message)]
 
 
 def _no(code: str, message: str) -> Reason:

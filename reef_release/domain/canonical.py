@@ -99,10 +99,11 @@ def _check(value: Any, depth: int) -> bool:
     raise BadRequest(f"A value of type {kind.__name__} cannot be written as JSON.")
 
 
-def parse_json(data: bytes | str) -> Any:
+def parse_json(data: bytes | str, what: str = "This") -> Any:
     """Parse JSON strictly: UTF-8, no duplicate keys, no NaN or infinities, bounded depth.
 
-    Floats are parsed (callers that hash the value again refuse them). Raises `BadRequest`.
+    Floats are parsed (callers that hash the value again refuse them). Raises `BadRequest`, which
+    names it by *what*.
     """
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
@@ -110,9 +111,9 @@ def parse_json(data: bytes | str) -> Any:
             text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_int=_integer
         )
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise BadRequest(f"This is not JSON: {error}.") from error
+        raise BadRequest(f"{what} is not JSON: {error}.") from error
     except RecursionError as error:
-        raise BadRequest("This JSON is nested too deeply.") from error
+        raise BadRequest(f"{what} is JSON that is nested too deeply.") from error
 
 
 def _integer(digits: str) -> int:

@@ -19,11 +19,14 @@ from reef_release.domain.traffic.times import parsed_time, written_time
 
 __all__ = [
     "Body",
+    "OldCalls",
     "before",
     "bodies_of_calls",
     "calls_of_session",
     "calls_of_tag",
     "calls_of_turn",
+    "old_calls",
+    "releases_trained_on",
     "sample_is_erased",
     "sessions_past",
 ]
@@ -35,6 +38,18 @@ class Body(NamedTuple):
     turn: Turn
     kind: BodyKind
     digest: str
+
+
+class OldCalls(NamedTuple):
+    """How many calls are older than an age, and how many of them are kept though not erased.
+
+    `open` are of sessions that may go on or have newer calls, `needed` of those that judges,
+    batches or trainers still wait for.
+    """
+
+    all: int
+    open: int
+    needed: int
 
 
 def sample_is_erased(state: State, traffic: Traffic, turn_id: str) -> bool:
@@ -147,13 +162,55 @@ def sessions_past(
             yield session.session_id
 
 
+def old_calls(state: State, traffic: Traffic, *, age_s: float, expiry_s: float) -> OldCalls:
+    """The calls older than *age_s*, whatever `sessions_past` says of their sessions."""
+    old, silent = before(state, age_s), before(state, expiry_s)
+    found = going_on = needed = 0
+    needs: dict[str, bool] = {}
+    for turn in traffic.turns.values():
+        if turn.at >= old:
+            continue
+        found += 1
+        if all(digest in state.erased for _, digest in bodies_of(turn)):
+            continue
+        session = traffic.sessions.get(turn.session_id or "")
+        if session is None:
+            going_on += 1  # it is not correlated yet
+        elif session.last_at >= old or not (session.expired or session.last_at < silent):
+            going_on += 1
+        else:
+            if session.session_id not in needs:
+                needs[session.session_id] = _needed(traffic, session)
+            needed += needs[session.session_id]
+    return OldCalls(found, going_on, needed)
+
+
+def releases_trained_on(traffic: Traffic, turns: Iterable[Turn]) -> set[str]:
+    """The promoted releases whose batches have a sample with something of the turns."""
+    batches = {
+        batch_id
+        for turn in turns
+        for each in (turn, traffic.before(turn))
+        if each is not None
+        for batch_id in _batches(traffic, each)
+    }
+    used = (traffic.batches[each].used_in for each in batches if each in traffic.batches)
+    return {each for each in used if each is not None}
+
+
+def _batches(traffic: Traffic, turn: Turn) -> Iterator[str]:
+    """The batches of the turn's own sample, and of the sample whose target it is."""
+    judged = traffic.turns.get(turn.used_by or "")
+    for batch_id in (turn.batch_id, None if judged is None else judged.batch_id):
+        if batch_id is not None:
+            yield batch_id
+
+
 def _needed(traffic: Traffic, session: Session) -> bool:
     for call_id in session.calls:
         if call_id in traffic.to_judge or call_id in traffic.samples:
             return True
-        turn = traffic.turns[call_id]
-        judged = traffic.turns.get(turn.used_by or "")
-        for batch_id in (turn.batch_id, None if judged is None else judged.batch_id):
+        for batch_id in _batches(traffic, traffic.turns[call_id]):
             if batch_id in traffic.open_batches or batch_id in traffic.unsettled:
                 return True
     return False

@@ -21,6 +21,7 @@ from reef_release.account_wire import (
     GateAccountView,
     GroundsView,
     ParameterView,
+    PolicyInForceView,
     RefusalView,
     RuleView,
     SignatureView,
@@ -73,6 +74,7 @@ async def account(past: Past, *, figures: bool) -> AccountView:
         scenario=past.name,
         position=past.at,
         at=end.envelope.recorded_at,
+        policy=await _policy(past),
         channels=[await _channel(past, name, figures) for name in past.channels()],
         held=None if held is None else _act(past, held, figures),
         refusals=[_refusal(past, each, figures) for each in await refusals(past)],
@@ -114,11 +116,25 @@ async def candidate_account(
         next_step=next_step(page, past, is_held=await past.held() is not None),
         reasons=reasons,
         is_serving=page.is_serving,
+        serving=None
+        if (served := past.serving(found.submitted.channel)) is None
+        else served.release_id,
         approvals_wanted=page.approvals_wanted,
         approvals_given=page.approvals_given,
         steps=await _acts(past, sorted({step.position for step in page.steps}), figures),
         gates=[_gate(past, each, figures) for each in gates.values()],
         manifest=_manifest(found),
+    )
+
+
+async def _policy(past: Past) -> PolicyInForceView:
+    found = past.policy
+    return PolicyInForceView(
+        version=found.policy.version,
+        digest=found.digest,
+        act=await _act_at(past, found.position),
+        gate_quorum=found.policy.gate_quorum,
+        approvals=found.policy.approvals,
     )
 
 

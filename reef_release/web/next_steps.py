@@ -5,6 +5,7 @@ from __future__ import annotations
 from reef_release.api.openings import closed_reasons
 from reef_release.web.candidate_page import CandidatePage
 from reef_release.web.past import Past
+from reef_release.web.words import count_of
 
 __all__ = ["next_step"]
 
@@ -61,9 +62,10 @@ def _passed(page: CandidatePage, past: Past, is_held: bool) -> str:
             "token of its own)."
         )
     if page.approvals_given < page.approvals_wanted:
+        missing = page.approvals_wanted - page.approvals_given
         return (
-            f"{page.approvals_wanted - page.approvals_given} more of {page.approvals_wanted} "
-            "approvals are needed (reef-release approve)."
+            f"{count_of(missing, 'more approval')} of {page.approvals_wanted} "
+            f"{'is' if missing == 1 else 'are'} needed (reef-release approve)."
         )
     if any(reason.code == "not-signed" for reason in page.reasons):
         if not past.key_counts("release"):

@@ -16,6 +16,7 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.gating.admission import approximate
 from reef_release.domain.gating.rule_words import RuleLine, rule_lines
 from reef_release.domain.gating.rules import slot_count
+from reef_release.domain.nodes import is_silent
 from reef_release.domain.quorum import lacking_workers, passes_with
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Pointer, State, Violation
@@ -181,7 +182,10 @@ class SignalLine:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeLine:
-    """The last report of a node; `is_current` says whether it has what its channel serves."""
+    """The last report of a node; `is_current` says whether it has what its channel serves.
+
+    `is_silent` says that it has not, and has not answered a move of its channel for long.
+    """
 
     node_id: str
     channel: str
@@ -190,6 +194,7 @@ class NodeLine:
     recorded_at: str
     reasons: tuple[Reason, ...]
     is_current: bool
+    is_silent: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +249,7 @@ async def overview(
         budget=_budget(past),
         approvals=_approvals(past),
         refusals=await refusals(past),
-        nodes=await _nodes(past),
+        nodes=await _nodes(past, now),
         violations=len(violations),
         last_violation=violations[0].position if violations else None,
         tail=[tail_row(row, past.history.state) for row in tail],
@@ -442,11 +447,11 @@ def _refusal(past: Past, row: Row) -> Refusal:
     )
 
 
-async def _nodes(past: Past) -> list[NodeLine]:
-    return [_node(past, row) for row in await past.node_reports(_NODES)]
+async def _nodes(past: Past, now: datetime) -> list[NodeLine]:
+    return [_node(past, row, now) for row in await past.node_reports(_NODES)]
 
 
-def _node(past: Past, row: Row) -> NodeLine:
+def _node(past: Past, row: Row, now: datetime) -> NodeLine:
     data = row.data
     assert isinstance(data, ev.NodeLoaded | ev.NodeRefused)
     pointer = past.serving(data.channel)
@@ -461,6 +466,7 @@ def _node(past: Past, row: Row) -> NodeLine:
         is_current=isinstance(data, ev.NodeLoaded)
         and pointer is not None
         and pointer.release_id == data.release_id,
+        is_silent=is_silent(past.pointers(data.channel), data.release_id, row.position, now),
     )
 
 

@@ -12,12 +12,12 @@ from typing import Any
 from reef_release.domain import events as ev
 from reef_release.domain.events import EventData
 from reef_release.domain.state import State
+from reef_release.ids import short_id
 from reef_release.web.facts import Row, served_before
 from reef_release.web.words import count_of, words_of
 
 __all__ = ["SUMMARIES", "summary"]
 
-_SHORT = 12
 _LONGEST = 160
 
 
@@ -38,10 +38,7 @@ def _cut(text: str) -> str:
 
 
 def _id(text: str | None) -> str:
-    """The beginning of a digest, or the end of a UUIDv7: what tells it from its neighbours."""
-    if text is None:
-        return "none"
-    return text[:_SHORT] if len(text) == 64 else text[-_SHORT:]
+    return "none" if text is None else short_id(text)
 
 
 def _reasons(reasons: Any) -> str:

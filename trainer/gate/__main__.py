@@ -12,6 +12,7 @@ import structlog
 
 from reef_release.client import ReefClient
 from reef_release.errors import ReefError, told
+from reef_release.ids import short_id
 from reef_release.signing.keys import Role, load_key
 from trainer.engines.client import HttpEngine
 from trainer.gate.remote import http_loader
@@ -56,7 +57,7 @@ def main() -> int:
             key = load_key(given.key, Role.GATE)
             ended = GateWorker(config, client, key, load=load).run(once=given.once)
             if given.once:
-                sys.stdout.write(_done(ended))
+                sys.stdout.write(_done(ended, client))
     except KeyDoesNotCount as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
@@ -71,9 +72,18 @@ def main() -> int:
     return 0
 
 
-def _done(ended: int) -> str:
+def _done(ended: int, client: ReefClient) -> str:
+    """What a worker did that was to run what is due; with nothing due, also whom others wait for.
+
+    A candidate that this worker's key has passed already waits for another worker alone.
+    """
     if not ended:
-        return "No gate was due: no candidate waits for a gate that this worker may run.\n"
+        lines = ["No gate was due: no candidate waits for a gate that this worker may run."]
+        for scenario in client.scenarios():
+            for each in client.candidates(scenario.name, "passing"):
+                why = "; ".join(reason.message for reason in each.reasons)
+                lines.append(f"  {scenario.name}: candidate {short_id(each.candidate_id)} is {why}")
+        return "\n".join(lines) + "\n"
     return f"Ended {ended} gate{'' if ended == 1 else 's'}.\n"
 
 

@@ -145,7 +145,11 @@ def _settling(given: argparse.Namespace, endpoint: Endpoint, stack: ExitStack) -
         )
     client = stack.enter_context(ReefClient(given.service, _secret(given.service_token_file)))
     return Settling(
-        client, given.scenario, lambda: endpoint.answered, timeout_s=given.settle_timeout_s
+        client,
+        given.scenario,
+        lambda: endpoint.answered,
+        timeout_s=given.settle_timeout_s,
+        say=lambda text: print(text, file=sys.stderr, flush=True),
     )
 
 

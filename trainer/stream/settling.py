@@ -20,6 +20,8 @@ from reef_release.wire import CandidateView, ScenarioView
 
 __all__ = ["Settling"]
 
+_TELL_S = 5.0
+"""So long a wait says nothing, and as long at least between two words of it."""
 _UNDECIDED = frozenset({"submitted", "admitted", "passing", "passed"})
 
 
@@ -34,20 +36,26 @@ class Settling:
         *,
         channel: str = "stable",
         timeout_s: float = 300.0,
+        say: Callable[[str], None] = lambda _text: None,
         look_s: float = 0.1,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """*answered* says how many calls the client made that were answered, so far."""
+        """*answered* says how many calls the client made that were answered, so far.
+
+        *say* is told what is waited for, and what is not.
+        """
         self._client = client
         self._scenario = scenario
         self._answered = answered
         self._channel = channel
         self._timeout_s = timeout_s
+        self._say = say
         self._look_s = look_s
         self._clock = clock
         self._sleep = sleep
         self._before: int | None = None
+        self._left_out: set[str] = set()
 
     def begin(self) -> None:
         """Let what an earlier client left come to its end, and count calls from here on."""
@@ -57,8 +65,12 @@ class Settling:
 
     def wait(self) -> None:
         """Wait until nothing is due. Raises `Unavailable` with what was, when that takes long."""
-        deadline = self._clock() + self._timeout_s
+        told, told_at = "", self._clock()
+        deadline = told_at + self._timeout_s
         while (due := self._due()) is not None:
+            if due != told and self._clock() - told_at >= _TELL_S:
+                told, told_at = due, self._clock()
+                self._say(f"Waiting, since the service still has {due}.")
             if self._clock() > deadline:
                 raise Unavailable(
                     f"After {self._timeout_s:.0f} s the service still has {due}.",
@@ -113,8 +125,16 @@ class Settling:
             if each.status in _UNDECIDED or gated_again:
                 yield f"the candidate {each.candidate_id[:12]} to decide on ({each.status})"
         for node in scenario.nodes:
-            if node.channel == self._channel and node.release_id != served.release_id:
+            if node.channel != self._channel or node.release_id == served.release_id:
+                continue
+            if not node.silent:
                 yield f"the release {served.release_id[:12]} to load into the node {node.node_id}"
+            elif node.node_id not in self._left_out:
+                self._left_out.add(node.node_id)
+                self._say(
+                    f"Not waiting for the node {node.node_id}, which was last seen "
+                    f"{node.recorded_at} and has answered no move of its channel since."
+                )
 
 
 def _of_lines(lines: list[LineView]) -> Iterator[str]:

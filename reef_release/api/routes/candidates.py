@@ -128,7 +128,10 @@ class CandidateController(Controller):
         found = service.scenario(scenario)
         candidate = found.candidates.get(candidate_id)
         if candidate is None:
-            raise NotFound(f"There is no candidate {candidate_id!r} in {scenario!r}.")
+            raise NotFound(
+                f"There is no candidate {candidate_id!r} in {scenario!r}.",
+                next_step="`reef-release candidate list` shows them all.",
+            )
         return candidate_view(service.state, found, candidate, request.user.role)
 
 

@@ -192,7 +192,8 @@ async def test_a_turn_is_erased_with_all_that_repeats_or_quotes_it(story: Story)
     assert holding(story.site.home, SECRET) == []
     assert holding(story.site.home, "what is your name?")
     assert (await signal(story))["total"]["erased"] == 2
-    assert await erase(story, turn_id=turn) == {"bodies": [], "calls": 0, "remaining": 0}
+    again = await erase(story, turn_id=turn)
+    assert (again["bodies"], again["calls"], again["remaining"]) == ([], 0, 0)
     view = await story.get("operate", story.path("sessions", first))
     assert [each["erased"] for each in view["turns"]] == [False, True, True]
 
@@ -227,6 +228,19 @@ async def test_an_unclear_erasure_is_refused(story: Story, wanted: Any, status: 
     with pytest.raises(Problem) as caught:
         await erase(story, **wanted)
     assert caught.value.status == status
+
+
+@pytest.mark.parametrize("kind", ["turn_id", "session_id"])
+async def test_the_beginning_of_an_id_is_refused_with_where_the_whole_one_stands(
+    story: Story, kind: str
+) -> None:
+    turn = await Agent(story=story).say("Hello.", "Hello.")
+    await correlated(story, 1)
+    answer = await story.ask(
+        "operate", "POST", story.path("erasures"), json={**WHY, kind: turn[:8]}
+    )
+    assert answer.status_code == 404
+    assert "whole" in answer.json()["next_step"]
 
 
 async def test_an_erasure_needs_a_reason(story: Story) -> None:

@@ -89,7 +89,7 @@ async def test_with_one_worker_alone_it_waits_and_says_for_what(asking_two: Stor
     assert view.status == "passing"
     assert [reason.code for reason in view.reasons] == ["too-few-workers"]
     assert waits_line(view) == (
-        f"Candidate {identity[:16]} is passed by 1 of 2 gate workers whose keys count; awaits "
+        f"Candidate {identity[:12]} is passed by 1 of 2 gate workers whose keys count; awaits "
         "another gate worker, with a gate key and a token of its own"
     )
     listed = await story.get("sign", story.path("candidates") + "?status=passed")

@@ -106,3 +106,15 @@ async def test_two_services_retain_without_a_violation(site: Site) -> None:
         await until(lambda: erased(one), lambda events: len(events) == 10)
         assert one.service is not None
         assert one.service.state.violations == []
+
+
+async def test_old_calls_of_open_sessions_are_counted_and_kept(story: Story) -> None:
+    path, wanted = story.path("erasures"), {"reason": "", "older_than_s": 60, "dry_run": True}
+    empty = await story.post("operate", path, wanted)
+    assert (empty["bodies"], empty["old_calls"]) == ([], 0)
+    agent = Agent(story=story, at=datetime.now(UTC) - timedelta(minutes=5), tag="open")
+    await agent.say(SECRET, "Hello.")
+    await correlated(story, 1)
+    view = await story.post("operate", path, wanted)
+    assert (view["bodies"], view["old_calls"], view["open_calls"]) == ([], 1, 1)
+    assert (view["needed_calls"], view["trained_into"]) == (0, [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from reef_release.ids import derived_uuid7, uuid7
+from reef_release.ids import derived_uuid7, short_id, uuid7
 
 
 def test_an_id_is_a_uuid_of_version_7_in_lowercase() -> None:
@@ -22,3 +22,10 @@ def test_a_derived_id_follows_from_all_names_and_keeps_the_time() -> None:
     } | {derived_uuid7(uuid7(), "a", "b")}
     assert len(others) == 6
     assert derived_uuid7(of, "a")[:13] == of[:13]
+
+
+def test_ids_made_at_one_time_differ_also_when_they_are_shortened() -> None:
+    one, other = uuid7(), uuid7()
+    assert short_id(one) == one[-12:] != short_id(other)
+    assert short_id("ab" * 32) == "ab" * 6
+    assert short_id("node") == "node"

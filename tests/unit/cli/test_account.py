@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from reef_release.cli import candidate_lists, candidates, status
-from reef_release.cli.account import print_lines
+from reef_release.cli.account import print_lines, signal_lines
 from reef_release.cli.app import app
 from reef_release.signing.keys import Role
 from tests.desk import Desk
@@ -58,9 +59,25 @@ def test_status_says_what_is_served_since_when_and_why_it_was_allowed(
         ("the gate's decision", Role.GATE),
         ("the weights", Role.RELEASE),
     ):
-        assert f"{what}: signed by key {story.world.keys[role].key_id[:16]}" in said
+        assert f"{what}: signed by key {story.world.keys[role].key_id[:12]}" in said
     assert "approved by alice at position" in said
     assert "read twenty answers" in said
+
+
+def test_status_says_which_policy_is_in_force_since_when_and_why(
+    story: WebStory, at: Callable[[Desk], None]
+) -> None:
+    at(Desk(story.world))
+    said = run("status")
+    found = story.scenario.policy
+    line = next(each for each in said.splitlines() if each.startswith("Policy version"))
+    assert line.startswith(f"Policy version {found.policy.version} in force since 2026")
+    assert f"(position {found.position}) by service: a better rule" in line
+    workers = "worker" if found.policy.gate_quorum == 1 else "workers"
+    approvals = "approval" if found.policy.approvals == 1 else "approvals"
+    assert line.endswith(
+        f"; asks {found.policy.gate_quorum} gate {workers}, {found.policy.approvals} {approvals}"
+    )
 
 
 def test_status_says_what_was_refused_and_why_and_what_operators_did(
@@ -70,7 +87,7 @@ def test_status_says_what_was_refused_and_why_and_what_operators_did(
     said = run("status")
     assert "Refused lately" in said
     stale = story.world.gate_of(story.stale_gate).opened.candidate_id
-    assert f"candidate {stale[:16]} stale: The pointer moved at" in said
+    assert f"candidate {stale[:12]} stale: The pointer moved at" in said
     assert "worse at fractions" in said
     assert "signal" in said
     refusal = story.scenario.candidates[story.refused].reasons[0]
@@ -113,6 +130,18 @@ def test_revoked_keys_and_what_rests_on_them_are_marked_in_the_json(
     assert "its laptop was stolen" in said
 
 
+def test_a_signal_of_which_nothing_can_be_trained_is_not_called_healthy(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    view = Desk(world).signal("homework", 0)
+    lost = replace(view, total=replace(view.total, calls=9, judged=4, refused={"stale": 4}))
+    told = list(signal_lines(lost))
+    assert told[0].startswith("Signal: no alarm; 9 calls")
+    assert told[1] == "  4 of 4 judged turns gave no sample and train nothing: stale 4"
+    few = replace(lost, total=replace(lost.total, refused={"stale": 0}))
+    assert len(list(signal_lines(few))) == 1
+
+
 def test_a_hold_is_told_with_who_and_why(tmp_path: Path, at: Callable[[Desk], None]) -> None:
     world = World(tmp_path)
     world.create_scenario()
@@ -130,8 +159,16 @@ def test_one_candidate_is_shown_by_the_beginning_of_its_id(
 ) -> None:
     at(Desk(story.world))
     said = run("candidate", "show", story.paired[:given], "--scenario", "homework")
-    assert f"Candidate {story.paired}\n" in said
-    assert "promoted and served now" in said
+    promoted = story.scenario.releases[story.paired].promoted_position
+    assert promoted is not None
+    assert promoted < story.world.head
+    assert said.startswith(
+        f"Candidate {story.paired} is promoted at position {promoted} (as of position "
+        f"{story.world.head}).\n"
+    )
+    assert "Channel stable serves it now." in said
+    parts = ("Next: ", "What became of it:", "Its standard gate", "Manifest: ")
+    assert sorted(parts, key=said.index) == list(parts)
     assert "setting learning_rate: 1e-05" in said
     assert "metric kl: 0.01" in said
     for file in story.scenario.candidates[story.paired].submitted.files:
@@ -147,16 +184,18 @@ def test_every_candidate_has_a_next_step_and_is_in_the_list(
     at(Desk(story.world))
     listed = run("candidate", "list", "--scenario", "homework")
     for candidate in story.scenario.candidates:
-        assert candidate[:16] in listed
+        assert candidate[:12] in listed
         account = json.loads(
             run("candidate", "show", candidate, "--scenario", "homework", "--json")
         )
         assert account["next_step"]
         assert account["headline"]
         assert account["steps"][0]["type"] == "candidate.submitted"
+    assert f"{story.paired[:12]} promoted, served now, submitted" in listed
+    assert f"{story.origin[:12]} promoted, served before, submitted" in listed
     failed = run("candidate", "list", "--scenario", "homework", "--status", "failed")
     gate = story.world.gate_of(story.failed_gate)
-    assert failed.startswith(f"{gate.opened.candidate_id[:16]} failed, submitted at position")
+    assert failed.startswith(f"{gate.opened.candidate_id[:12]} failed, submitted at position")
     assert run("candidate", "list", "-s", "homework", "--status", "no").startswith("No candidate")
 
 
@@ -217,7 +256,9 @@ def test_waiting_ends_with_the_rules_and_the_status_says_that_it_was_not_promote
 
     at(Submitting(story.world))
     said = run("candidate", "submit", str(tmp_path), "-s", "homework", "--wait", exits=1)
-    assert f"Candidate {candidate}\n  failed at position" in said
+    decided = story.world.gate_of(story.failed_gate).decision_position
+    assert f"Candidate {candidate} is failed at position {decided} (as of position " in said
+    assert f"Channel stable serves {story.paired} now, not this one." in said
     assert "\n  failed: " in said
     words = ("candidate", "submit", str(tmp_path), "-s", "homework", "--wait", "--json")
     view = json.loads(run(*words, exits=1))

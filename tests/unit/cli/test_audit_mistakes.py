@@ -103,6 +103,15 @@ def test_exports_that_do_not_follow_one_another_are_no_tampering(
         assert done.output == ""
 
 
+def test_a_replay_ends_with_where_the_reasons_stand_unless_they_were_written(
+    home: Path, tmp_path: Path
+) -> None:
+    said = audit(home, "replay", "one").output
+    assert said.rstrip().splitlines()[-1].endswith("with --report FILE.html.")
+    said = audit(home, "replay", "one", "--report", str(tmp_path / "page.html")).output
+    assert "FILE.html" not in said
+
+
 def test_weights_in_a_folder_that_is_not_there_are_not_taken_from_elsewhere(home: Path) -> None:
     done = audit(home, "replay", "one", "--weights", "nowhere")
     assert isinstance(done.exception, SettingsError)

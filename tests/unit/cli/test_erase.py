@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from reef_release.cli import erase as verb
 from reef_release.cli.app import app
 from reef_release.errors import NotFound
-from reef_release.privacy_wire import ErasureRequest, ErasureView
+from reef_release.privacy_wire import BodyView, ErasureRequest, ErasureView, TrainedView
 
 TAG = ["erase", "--tag", "nope", "-s", "homework", "--reason", "why"]
 
@@ -45,3 +45,42 @@ def test_what_is_erased_already_is_said_to_be(
     done = erase(monkeypatch, lambda _scenario, _request: nothing, *words)
     assert done.exit_code == 0
     assert done.stdout == "Nothing is left to erase: what there was is erased already.\n"
+
+
+def by_age(monkeypatch: pytest.MonkeyPatch, view: ErasureView, *words: str) -> str:
+    client = SimpleNamespace(privacy=SimpleNamespace(erase=lambda _scenario, _request: view))
+    monkeypatch.setattr(verb, "connect", lambda _url, _token: nullcontext(client))
+    given = ["erase", "--older-than", "1m", "-s", "homework", "--reason", "why", *words]
+    done = CliRunner().invoke(app, given, catch_exceptions=False)
+    assert done.exit_code == 0
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+def test_what_is_old_and_kept_is_told_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    view = ErasureView(bodies=[], calls=0, remaining=0, old_calls=52, open_calls=50, needed_calls=1)
+    said = by_age(monkeypatch, view, *words)
+    assert said.startswith(
+        "Nothing that old can be erased: 50 calls are in sessions that are still open"
+    )
+    assert "1 call is in sessions that a judge, a batch or a trainer still needs." in said
+
+
+def test_what_was_never_there_is_not_said_to_be_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = ErasureView(bodies=[], calls=0, remaining=0)
+    assert by_age(monkeypatch, nothing) == "There is nothing that old."
+    erased = ErasureView(bodies=[], calls=0, remaining=0, old_calls=3)
+    assert by_age(monkeypatch, erased).startswith("Nothing is left to erase")
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+def test_the_releases_trained_on_it_are_named_last(
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    body = BodyView(scenario="homework", turn_id="t", kind="call", digest="ab" * 32, at="2026")
+    trained = TrainedView(release_id="2a37b552" + "0" * 56, position=328)
+    view = ErasureView(bodies=[body], calls=1, remaining=0, trained_into=[trained], old_calls=1)
+    said = by_age(monkeypatch, view, *words)
+    assert "Trained into: 2a37b5520000 (position 328); see `reef-release revoke`" in said

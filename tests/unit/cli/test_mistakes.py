@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from reef_release.cli.app import app
 from reef_release.cli.options import read_token
 from reef_release.cli.programs import Learning
 from reef_release.cli.stack import LocalStack
@@ -44,6 +46,20 @@ def test_an_unusable_path_or_url_is_told_without_a_trace(
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("policy", "sign", "--out", "x"), ("gate", "odds")])
+@pytest.mark.parametrize("content", ["# A page.", None])
+def test_a_file_that_is_no_policy_is_named_with_what_to_name_instead(
+    words: tuple[str, ...], content: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.md"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(SettingsError) as refused:
+        CliRunner().invoke(app, [*words, str(path)], catch_exceptions=False)
+    assert refused.value.detail.startswith(f"{path} ")
+    assert "as JSON" in refused.value.next_step
 
 
 def test_a_token_file_with_two_words_is_refused_and_not_printed(tmp_path: Path) -> None:

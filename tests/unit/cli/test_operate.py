@@ -88,6 +88,19 @@ def test_a_lever_takes_the_short_id_that_status_shows(
     assert done.exit_code == 0
     (posted,) = (request for request in asked if request.method == "POST")
     assert RELEASES[1] in posted.url.path + posted.content.decode()
+    assert done.stdout.startswith("Recorded at position 7. ")
+    assert RELEASES[1][:12] in done.stdout
+
+
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [("hold", "Promotions of homework are held until"), ("resume", "Promotions of homework go on")],
+)
+def test_a_lever_says_what_it_means_from_now_on(verb: str, said: str) -> None:
+    words = [verb, "--scenario", "homework", "--reason", "a complaint"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert said in done.stdout
 
 
 @pytest.fixture
@@ -127,6 +140,8 @@ def test_whoever_is_refused_for_a_token_is_told_where_it_is_read_from(
     captured = capsys.readouterr()
     said = captured.out if as_json else captured.err
     assert "--token-file, else from REEF_TOKEN" in said
+    if error.next_step:
+        assert said.index("REEF_TOKEN") < said.index(error.next_step)
     with pytest.raises(SystemExit):
         fail(NotFound("No."), as_json=as_json)
     captured = capsys.readouterr()

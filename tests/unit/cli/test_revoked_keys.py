@@ -54,7 +54,7 @@ def test_revoking_the_last_key_says_what_rests_on_it_and_what_comes_next(
     assert "Recorded at position" in done.stdout
     assert f"That was the last {role} key that counts" in done.stderr
     assert "keys rotate" in done.stderr
-    assert f"homework: REVOKED KEY: {served[:16]} is still served in channel stable" in done.stderr
+    assert f"homework: REVOKED KEY: {served[:12]} is still served in channel stable" in done.stderr
     assert "Rollback can reach no release of this channel" in done.stderr
 
 
@@ -70,7 +70,7 @@ def test_what_rollback_can_still_reach_is_named(world: World) -> None:
     reason = Reason(code="key-revoked", message="gate key aa was revoked at 7")
     barred = msgspec.structs.replace(served, barred=[reason])
     (line,) = resting_lines("stable", barred, [barred, other])
-    assert f"Rollback can still reach {other.release_id[:16]}" in line
+    assert f"Rollback can still reach {other.release_id[:12]}" in line
     assert list(resting_lines("stable", barred, [other], key_id="bb")) == []
 
 

@@ -13,10 +13,13 @@ from reef_release.domain.copies import (
     calls_of_session,
     calls_of_tag,
     calls_of_turn,
+    old_calls,
+    releases_trained_on,
     sessions_past,
 )
 from reef_release.domain.traffic.records import Traffic
 from tests.calls import bound, judged, recorded, unbound
+from tests.training import Trainer
 from tests.world import World
 
 DAY_S = 86_400.0
@@ -105,7 +108,7 @@ def test_a_turn_that_is_erased_waits_for_no_judge_nor_does_the_one_it_reacts_to(
 
 def test_a_reaction_in_the_place_of_an_erased_one_is_judged(world: World, traffic: Traffic) -> None:
     world.append(erased("c"))
-    world.append(recorded("d", body=digest("d")))
+    world.append(recorded("d", body=digest("d"), at=world.state.recorded_at))
     world.append(bound("d", "b", replaces="c"))
     assert list(traffic.to_judge) == ["b"]
 
@@ -181,3 +184,38 @@ def test_only_sessions_that_are_old_over_and_needed_by_nobody_are_past(
     assert past(9) == ["a"]
     assert past(11) == []
     assert past(9, expiry_days=20) == []  # it may still go on
+
+
+def test_old_calls_that_are_kept_are_counted_by_what_keeps_them(
+    world: World, traffic: Traffic
+) -> None:
+    def old(days: float, expiry_days: float = 3) -> tuple[int, int, int]:
+        return old_calls(world.state, traffic, age_s=days * DAY_S, expiry_s=expiry_days * DAY_S)
+
+    world.tick(10 * DAY_S)
+    world.checkpoint()
+    assert old(11) == (0, 0, 0)
+    assert old(9) == (3, 0, 3)  # b waits for a judge, and a for a batch
+    assert old(9, expiry_days=20) == (3, 3, 0)
+    world.append(recorded("d", body=digest("d"), at=world.state.recorded_at))
+    world.append(bound("d", "c", session="a"))
+    assert old(9) == (3, 3, 0)  # the session went on, and d repeats them
+    for call in "abc":
+        world.append(erased(call))
+    for name, kind in (("votes a", "votes"), ("hint a", "hint"), ("feedback a", "feedback")):
+        world.append(erased(name, kind, "a"))
+    assert old(9) == (3, 0, 0)
+
+
+def test_the_release_trained_on_a_call_or_on_the_reaction_to_it_is_known(world: World) -> None:
+    world.release()
+    trainer, traffic = Trainer(world), world.scenario.traffic
+    batch = trainer.train()
+    turn = traffic.turns[trainer.batch_of(batch).formed.samples[0].turn_id]
+    reaction = traffic.turns[f"{turn.turn_id}.next"]
+    assert releases_trained_on(traffic, [turn]) == set()
+    release = trainer.promoted()
+    assert releases_trained_on(traffic, [turn]) == {release}
+    assert releases_trained_on(traffic, [reaction]) == {release}
+    stranger = traffic.turns[trainer.judged_turn()]
+    assert releases_trained_on(traffic, [stranger]) == set()

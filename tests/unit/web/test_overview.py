@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from reef_release.domain import events as ev
+from reef_release.domain.nodes import NODE_SILENT_S
 from reef_release.domain.reasons import Reason
 from reef_release.signing.keys import Role
 from reef_release.web.gate_page import gate_page
@@ -140,6 +141,17 @@ async def test_the_overview_answers_the_questions_of_a_person_in_a_hurry(told: W
     assert view.signal.counts.judged == 3
     assert view.budget is not None
     assert view.budget.promotions == 1
+
+
+async def test_a_node_that_answers_no_more_is_last_seen_and_not_behind(told: World) -> None:
+    found = past_of(told, told.head)
+    last = await found.past.history.event(told.head)
+    assert last is not None
+    now = datetime.fromisoformat(last.envelope.recorded_at)
+    for later_s, silent in ((0.0, False), (2 * NODE_SILENT_S, True)):
+        then = now + timedelta(seconds=later_s)
+        view = await overview(found.past, found.signal, then, LIFETIME_S)
+        assert [node.is_silent for node in view.nodes] == [silent, silent]
 
 
 async def test_a_document_that_ran_out_is_told(told: World) -> None:

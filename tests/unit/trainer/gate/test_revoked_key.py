@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import httpx
 import pytest
 import structlog
 
+from reef_release.client import ReefClient
 from reef_release.domain import events as ev
+from reef_release.domain.reasons import Reason
 from reef_release.errors import Unavailable
 from reef_release.signing.keyring import PRIVATE_NAME, init_keys
 from reef_release.signing.keys import Role, create_key
@@ -97,6 +100,11 @@ def test_the_program_says_what_it_did_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    waiting = SimpleNamespace(
+        candidate_id="ab" * 32, reasons=[Reason(code="too-few-workers", message="passed by 1 of 2")]
+    )
+    monkeypatch.setattr(ReefClient, "scenarios", lambda _client: [SimpleNamespace(name="homework")])
+    monkeypatch.setattr(ReefClient, "candidates", lambda _client, _name, _status: [waiting])
     monkeypatch.setattr(GateWorker, "run", lambda _worker, *, once: ended)
     monkeypatch.setattr(structlog, "configure", lambda **_given: None)  # It is every test's.
     key = init_keys(tmp_path / "keys").directory / "gate" / PRIVATE_NAME
@@ -106,3 +114,5 @@ def test_the_program_says_what_it_did_once(
     assert program.main() == 0
     out = capsys.readouterr().out
     assert out.startswith(said) if said else out == ""
+    whom = "  homework: candidate abababababab is passed by 1 of 2\n"
+    assert (whom in out) is (once and not ended)

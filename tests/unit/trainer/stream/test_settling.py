@@ -112,8 +112,13 @@ def changed(value: Any, **changes: Any) -> Any:
     return msgspec.structs.replace(value, **changes)
 
 
-def settling(client: FakeClient, then: Callable[[], None] = lambda: None) -> Settling:
-    """One whose clock runs out after three looks; *then* happens between the looks."""
+def settling(
+    client: FakeClient,
+    then: Callable[[], None] = lambda: None,
+    timeout_s: float = 2.0,
+    say: Callable[[str], None] = lambda _text: None,
+) -> Settling:
+    """One whose clock runs out, by default after three looks; *then* happens between the looks."""
     now = 0.0
 
     def sleep(_: float) -> None:
@@ -125,7 +130,8 @@ def settling(client: FakeClient, then: Callable[[], None] = lambda: None) -> Set
         client,  # type: ignore[arg-type]
         "homework",
         lambda: client.made,
-        timeout_s=2.0,
+        timeout_s=timeout_s,
+        say=say,
         clock=lambda: now,
         sleep=sleep,
     )
@@ -163,6 +169,26 @@ def test_what_is_due_is_waited_for_and_named(due: str) -> None:
     DUE[due](client)
     with pytest.raises(Unavailable, match=due):
         settling(client).wait()
+
+
+def test_a_wait_says_what_it_is_for_before_it_fails_and_only_once() -> None:
+    said: list[str] = []
+    client = FakeClient()
+    client.waiting = {"to_judge": 1}
+    with pytest.raises(Unavailable):
+        settling(client, timeout_s=20.0, say=said.append).wait()
+    assert said == ["Waiting, since the service still has 1 turns to judge."]
+
+
+def test_a_node_that_reports_no_more_is_named_once_and_not_waited_for() -> None:
+    said: list[str] = []
+    client = FakeClient()
+    client.nodes = [NODE, changed(NODE, node_id="node-2", release_id=NEW, silent=True)]
+    waiting = settling(client, say=said.append)
+    waiting.wait()
+    waiting.wait()
+    assert len(said) == 1
+    assert said[0].startswith("Not waiting for the node node-2, which was last seen")
 
 
 NOTHING_DUE: dict[str, Callable[[FakeClient], None]] = {
