@@ -153,6 +153,22 @@ def test_a_page_fits_a_small_screen(visit: Open, name: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+@pytest.mark.parametrize(
+    ("name", "picture"), [("signal", ".funnel"), ("signal", ".hours"), ("session", ".links")]
+)
+def test_letters_of_a_picture_keep_their_size_on_a_small_screen(
+    visit: Open, name: str, picture: str
+) -> None:
+    page = visit(name)
+    text = page.locator(f"{picture} text").first
+    large = text.bounding_box()
+    page.set_viewport_size({"width": 360, "height": 740})
+    small = text.bounding_box()
+    assert large is not None
+    assert small is not None
+    assert round(small["height"]) == round(large["height"]) >= 11
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_says_the_same_without_javascript(visit: Open, name: str) -> None:
     with_script, without = visit(name), visit(name, javascript=False)
