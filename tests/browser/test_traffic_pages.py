@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -192,6 +193,14 @@ def test_the_signal_page_says_what_to_do_about_an_alarm(visit: Open) -> None:
     assert "unknown-reply" in alarms
     assert page.get_by_role("img", name="Funnel").count() == 1
     assert "no reply that was served here" in page.locator("main").inner_text()
+
+
+def test_where_no_alarm_is_raised_the_turns_that_were_lost_are_told(visit: Open) -> None:
+    for path in ("/s/homework", "/s/homework/signal"):
+        said = visit(path=path).locator("p", has_text="no alarm").first.inner_text()
+        assert re.search(
+            r"7 of \d+ judged turns came to no sample, mostly as unknown-release", said
+        )
 
 
 def test_charts_are_drawn_with_a_cursor_and_stay_pictures_without_a_script(visit: Open) -> None:

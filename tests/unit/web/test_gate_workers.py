@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,8 +19,9 @@ from reef_release.web.overview import Overview, overview
 from reef_release.web.policy_terms import policy_changes, policy_terms
 from tests.quorum import gated_by, more_workers
 from tests.web_pages import Seen, past_of, prefix_of
+from tests.web_site import visit
 from tests.web_story import trial_positions
-from tests.world import World
+from tests.world import SCENARIO, World
 
 pytestmark = pytest.mark.anyio
 
@@ -146,6 +148,33 @@ def test_a_gate_of_the_past_is_that_of_a_log_that_ended_there(told: Told) -> Non
         for at in range(world.scenario.gates[gate_id].opened_position, world.head + 1):
             then = prefix_of(world, at).past.history.state
             assert page(world, gate_id, at) == page(world, gate_id, at, then), (gate_id, at)
+
+
+async def test_the_pages_say_who_is_awaited_and_lead_to_the_gate_that_made_them_enough(
+    told: Told,
+) -> None:
+    between, gate = end(told.world, told.first), f"/s/{SCENARIO}/gates/{told.first}"
+    async with visit(told.world) as client:
+
+        async def words(path: str) -> str:
+            text = (await client.get(path)).text
+            return " ".join(re.sub(r"<[^>]*>", " ", text).split())
+
+        now = await words(gate)
+        moved = told.world.scenario.releases[told.promoted].promoted_position
+        assert f"That gate. Promoted at #{moved} ." in now
+        assert (
+            f'href="/s/{SCENARIO}/gates/{told.second}">That gate.' in (await client.get(gate)).text
+        )
+        then = await words(f"{gate}?at={between}")
+        assert "another one is awaited. Not promoted." in then
+        front = await words(f"/s/{SCENARIO}?at={between}")
+        assert "Waiting for gate workers" in front
+        assert "is passed by 1 of 2 gate workers" in front
+        assert "and 2 gate workers, and the approval of 1 person" in front
+        listed = await words(f"/s/{SCENARIO}/candidates")
+        assert "served now" in listed
+        assert "served before" in listed
 
 
 def test_it_is_passing_until_enough_workers_passed_it(told: Told) -> None:
