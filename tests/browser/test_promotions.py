@@ -24,13 +24,16 @@ PAGES = (
 _WIDER = """() => [...document.querySelectorAll("main *")]
     .filter((each) => !(each instanceof SVGElement) && each.scrollWidth > each.clientWidth + 1
         && getComputedStyle(each).display !== "inline"
-        && !each.closest(".digest, .visually-hidden"))
+        && !each.closest(".digest, .visually-hidden, thead"))
     .map((each) => ({
         what: each.getAttribute("aria-label") || each.outerHTML.slice(0, 80),
         scrolls: getComputedStyle(each).overflowX === "auto",
         focus: each.tabIndex === 0,
     }))"""
-"""What in a page is wider than the place it has; digests are cut on purpose, and can be copied."""
+"""What in a page is wider than the place it has; digests are cut on purpose, and can be copied.
+
+Headings of tables are out of sight on narrow screens, and on others as wide as their table.
+"""
 
 
 _LABELS = "cells => cells.map((each) => getComputedStyle(each, '::before').content)"
