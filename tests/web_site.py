@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -21,6 +22,7 @@ from reef_release.api.readers import BlobReaders
 from reef_release.api.service import Service
 from reef_release.domain.state import State
 from reef_release.log.entries import StoredEvent
+from reef_release.projections.signal import SignalHealth
 from reef_release.tokens import Principal, TokenRole, Tokens
 from reef_release.web.pages import PAGES
 from reef_release.web.session import COOKIE, Sessions
@@ -55,12 +57,14 @@ class _Still:
 def world_service(world: World, end: int | None = None) -> Service:
     """As much of a service as a page reads; with *end*, of a log that ends at that position."""
     bodies, fold, readers = world.bodies, world.new_fold(), BlobReaders()
+    signal = SignalHealth()
     if end is not None:
         bodies = bodies[: end + 1]
     for body in bodies:
         event = fold.apply(body)
         if event is not None:
             readers.apply(fold.state, event)
+            signal.apply(fold.state, event)
     # What the world lost since, a service that folded it before does not miss.
     state = world.state if end is None else fold.state
     absent: dict[str, Any] = dict.fromkeys(field.name for field in fields(Service))
@@ -70,6 +74,8 @@ def world_service(world: World, end: int | None = None) -> Service:
         "log": _Log(bodies),
         "blobs": world.blobs,
         "readers": readers,
+        "settings": SimpleNamespace(document_lifetime_s=60),
+        "signal": signal,
         "tokens": _TOKENS,
     }
     return Service(**(absent | given))

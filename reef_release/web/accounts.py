@@ -216,7 +216,7 @@ def _gate(past: Past, gate: Gate, figures: bool) -> GateAccountView:
         candidate_id=gate.opened.candidate_id,
         phase=gate.opened.phase,
         outcome=gate.outcome,
-        headline=headline(past.scenario, gate, counts)
+        headline=headline(past.scenario, gate, past.at, counts)
         if figures
         else _OUTCOMES.get(gate.outcome or "", f"It goes on.{'' if counts else ' ' + NO_KEY}"),
         rules=[

@@ -26,8 +26,13 @@ class Step:
     gate_id: str | None = None
 
 
-def status_of(scenario: Scenario, candidate: Candidate, newest: Gate | None, at: int) -> str:
-    """The furthest stage that it had reached; a revocation is later than all of them."""
+def status_of(
+    state: State, scenario: Scenario, candidate: Candidate, newest: Gate | None, at: int
+) -> str:
+    """The furthest stage that it had reached; a revocation is later than all of them.
+
+    It is "passing" while the policy asks for more gate workers than have passed it.
+    """
     release = release_at(scenario, candidate.candidate_id, at)
     revoked = candidate.revoked_position
     if release is not None and release.revoked_position is not None:
@@ -38,6 +43,8 @@ def status_of(scenario: Scenario, candidate: Candidate, newest: Gate | None, at:
         return "promoted"
     if newest is None:
         return candidate.status
+    if release is None and newest.outcome == "passed":
+        return "passing" if lacking_workers(state, scenario, newest, at) else "passed"
     return newest.outcome or "in gate"
 
 
@@ -81,16 +88,32 @@ def steps_of(
         steps.append(Step(position=release.signed_position, what="weights signed"))
         if release.revoked_position is not None:
             steps.append(Step(position=release.revoked_position, what="release revoked"))
-    steps += [
-        _move(scenario, candidate.submitted.channel, pointer)
-        for pointer in scenario.pointers.get(candidate.submitted.channel, [])
-        if pointer.release_id == candidate.candidate_id and pointer.position <= at
-    ]
+    steps += _moves(scenario, candidate, at)
     return sorted(steps, key=lambda each: each.position)
 
 
-def _move(scenario: Scenario, channel: str, pointer: Pointer) -> Step:
-    before = served_before(scenario, channel, pointer.position)
+def _moves(scenario: Scenario, candidate: Candidate, at: int) -> Iterator[Step]:
+    """Each time the pointer came to it, and each time it went away."""
+    channel, own = candidate.submitted.channel, candidate.candidate_id
+    for pointer in scenario.pointers.get(channel, []):
+        if pointer.position > at:
+            return
+        before = served_before(scenario, channel, pointer.position)
+        if pointer.release_id == own:
+            yield _arrival(pointer, before)
+        elif before == own:
+            yield _departure(pointer)
+
+
+def _departure(pointer: Pointer) -> Step:
+    other = pointer.release_id[:12]
+    if pointer.kind == "release.promoted":
+        return Step(position=pointer.position, what="replaced", detail=f"by {other}, promoted")
+    detail = f"to {other}: “{pointer.reason}”"
+    return Step(position=pointer.position, what="rolled back from", detail=detail)
+
+
+def _arrival(pointer: Pointer, before: str | None) -> Step:
     if pointer.kind == "release.promoted":
         what, detail = "promoted", "as the origin" if before is None else f"over {before[:12]}"
     else:

@@ -39,10 +39,13 @@ _MOST_ANCESTORS = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Ancestor:
-    """Weights that training started from, and where they were submitted; newest first."""
+    """Weights that training started from, and where they were submitted; newest first.
+
+    `submitted_position` is None for weights that were never submitted here.
+    """
 
     candidate_id: str
-    submitted_position: int
+    submitted_position: int | None
     promoted_position: int | None
 
 
@@ -97,7 +100,7 @@ def candidate_page(
     serving = serving_at(scenario, candidate.submitted.channel, at)
     return CandidatePage(
         candidate=candidate,
-        status=status_of(scenario, candidate, newest, at),
+        status=status_of(state, scenario, candidate, newest, at),
         headline=_headline(state, scenario, candidate, newest, at),
         reasons=tuple(reasons_against(state, scenario, candidate, newest, given, at)),
         steps=tuple(steps_of(state, scenario, candidate, gates, at)),
@@ -141,11 +144,11 @@ def _headline(
 ) -> str:
     key_counts = key_counts_at(state, "gate", at)
     if newest is not None:
-        return headline(scenario, newest, key_counts)
+        return headline(scenario, newest, at, key_counts)
     match candidate.status:
         case "refused":
             count = len(candidate.reasons)
-            return f"Its files were refused for {count_of(count, 'reason')}."
+            return f"Refused at admission, for {count_of(count, 'reason')}."
         case "admitted":
             words = "Admitted; its tasks are drawn by the next checkpoint."
             if candidate.draw is not None:
@@ -164,7 +167,8 @@ def _ancestors(scenario: Scenario, candidate: Candidate, at: int) -> Iterator[An
     while parent is not None and parent not in seen and len(seen) <= _MOST_ANCESTORS + 1:
         seen.add(parent)
         found = scenario.candidates.get(parent)
-        if found is None:
+        if found is None or found.submitted_position > at:
+            yield Ancestor(candidate_id=parent, submitted_position=None, promoted_position=None)
             return
         release = release_at(scenario, parent, at)
         yield Ancestor(

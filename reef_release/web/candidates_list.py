@@ -10,7 +10,14 @@ from reef_release.domain.gate import Gate
 from reef_release.domain.reasons import Reason
 from reef_release.domain.state import Candidate, Scenario, State
 from reef_release.web.candidate_course import status_of
-from reef_release.web.facts import candidate_at, gate_at, key_counts_at, reached
+from reef_release.web.facts import (
+    candidate_at,
+    gate_at,
+    key_counts_at,
+    reached,
+    release_at,
+    serving_at,
+)
 from reef_release.web.gate_page import headline
 from reef_release.web.score_difference import score_difference
 
@@ -22,7 +29,7 @@ class CandidateLine:
     """One candidate in a line; `difference` is tasks won less tasks lost in its newest gate.
 
     `reason` is the first one of a refusal, and `more` counts the others; without one, `why` tells
-    how its newest gate ended.
+    how its newest gate ended. `served` is "now", "before", or "" for what never was.
     """
 
     candidate_id: str
@@ -33,6 +40,7 @@ class CandidateLine:
     submitted_position: int
     submitted_at: str
     status: str
+    served: str
     gate_id: str | None
     passed: int
     tasks: int
@@ -66,7 +74,6 @@ def candidate_lines(
     *trials* has the positions of the valid trials of each gate of `undecided_among`.
     """
     lines = []
-    key_counts = key_counts_at(state, "gate", at)
     last = at if until is None else min(at, until)
     key_counts = key_counts_at(state, "gate", at)
     for found in islice(_until(scenario, last), limit):
@@ -74,7 +81,7 @@ def candidate_lines(
         gate = _newest(scenario, found, at)
         if gate is not None:
             gate = gate_at(gate, at, trials.get(gate.opened.gate_id))
-        lines.append(_line(scenario, candidate, gate, at, key_counts))
+        lines.append(_line(state, scenario, candidate, gate, at, key_counts))
     return lines
 
 
@@ -90,7 +97,12 @@ def _newest(scenario: Scenario, candidate: Candidate, at: int) -> Gate | None:
 
 
 def _line(
-    scenario: Scenario, candidate: Candidate, gate: Gate | None, at: int, key_counts: bool
+    state: State,
+    scenario: Scenario,
+    candidate: Candidate,
+    gate: Gate | None,
+    at: int,
+    key_counts: bool,
 ) -> CandidateLine:
     passes = [] if gate is None else gate.passes("candidate")
     difference = None
@@ -105,12 +117,21 @@ def _line(
         actor=candidate.actor,
         submitted_position=candidate.submitted_position,
         submitted_at=candidate.submitted_at,
-        status=status_of(scenario, candidate, gate, at),
+        status=status_of(state, scenario, candidate, gate, at),
+        served=_served(scenario, candidate, at),
         gate_id=None if gate is None else gate.opened.gate_id,
         passed=sum(passes),
         tasks=len(passes),
         difference=difference,
         reason=candidate.reasons[0] if candidate.reasons else None,
-        why="" if gate is None or candidate.reasons else headline(scenario, gate, key_counts),
+        why="" if gate is None or candidate.reasons else headline(scenario, gate, at, key_counts),
         more=max(len(candidate.reasons) - 1, 0),
     )
+
+
+def _served(scenario: Scenario, candidate: Candidate, at: int) -> str:
+    serving = serving_at(scenario, candidate.submitted.channel, at)
+    if serving is not None and serving.release_id == candidate.candidate_id:
+        return "now"
+    release = release_at(scenario, candidate.candidate_id, at)
+    return "before" if release is not None and release.promoted_position is not None else ""

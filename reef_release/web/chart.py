@@ -47,12 +47,13 @@ class Tick:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A vertical line at `x`, which is `place` on the axis: something happened there."""
+    """A vertical line at `x`, `place` on the axis: something of a `kind` happened there."""
 
     x: float
     place: float
     label: str
     position: int
+    kind: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,9 @@ class Chart:
             "x": self.x_name,
             "names": [each.name for each in self.series],
             "columns": [list(self.places), *(list(each.values) for each in self.series)],
-            "marks": [{"place": each.place, "label": each.label} for each in self.marks],
+            "marks": [
+                {"place": each.place, "label": each.label, "kind": each.kind} for each in self.marks
+            ],
             "range": [self.low, self.high],
         }
 
@@ -94,12 +97,13 @@ def chart(
     places: Sequence[float],
     series: Sequence[Series],
     *,
-    marks: Sequence[tuple[float, str, int]] = (),
+    marks: Sequence[tuple[float, str, int, str]] = (),
     y_range: tuple[float, float] | None = None,
 ) -> Chart:
-    """The chart of *series* over *places*, which increase; marks are (place, label, position).
+    """The chart of *series* over *places*, which increase.
 
-    *y_range* is the least range of the values that is shown.
+    Marks are (place, label, position, kind). *y_range* is the least range of the values that is
+    shown.
     """
     known = [value for each in series for value in each.values if value is not None]
     known += y_range or ()
@@ -136,8 +140,8 @@ def chart(
         ),
         y_ticks=tuple(Tick(at=y_of(tick), label=_text(tick)) for tick in ticks),
         marks=tuple(
-            Mark(x=x_of(place), place=place, label=label, position=position)
-            for place, label, position in marks
+            Mark(x=x_of(place), place=place, label=label, position=position, kind=kind)
+            for place, label, position, kind in marks
         ),
     )
 

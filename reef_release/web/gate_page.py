@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from reef_release.domain.gate import Gate
 from reef_release.domain.gating.rule_words import rule_lines
-from reef_release.domain.quorum import passes_with, worker_count
 from reef_release.domain.revocation import revoked_at
 from reef_release.domain.state import Scenario, State
 from reef_release.web.betting_course import TestCourse, courses
@@ -26,6 +25,7 @@ from reef_release.web.gate_grounds import (
     policy_lines,
 )
 from reef_release.web.gate_odds import Odds, gate_odds
+from reef_release.web.gate_quorum import completing_gate, workers_line
 from reef_release.web.gate_trials import Exam, Text, exams
 from reef_release.web.words import count_of
 
@@ -49,7 +49,11 @@ SLOTS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class GatePage:
-    """The page; `first` is its first slot, `begun` how many slots were begun."""
+    """The page; `first` is its first slot, `begun` how many slots were begun.
+
+    `completing` is the later gate with which as many workers had passed as the policy asks for;
+    with it came the approvals and the promotion. `has_quorum` is whether as many had.
+    """
 
     gate_id: str
     channel: str
@@ -62,6 +66,8 @@ class GatePage:
     headline: str
     opened_position: int
     decision: Decision | None
+    has_quorum: bool
+    completing: str | None
     promoted_position: int | None
     approvals: tuple[tuple[str, int], ...]
     passes: tuple[int, int]
@@ -100,11 +106,13 @@ def gate_page(
     opened = gate.opened
     slots = gate.slots()
     release = release_at(scenario, opened.candidate_id, at)
+    last = completing_gate(scenario, gate, at)
+    last_id = opened.gate_id if last is None else last.opened.gate_id
     promoted = None
-    if release is not None and release.gate_id == opened.gate_id:
+    if release is not None and release.gate_id == last_id:
         promoted = release.promoted_position
     siblings = scenario.candidates[opened.candidate_id].gates
-    given = scenario.approvals.get(opened.gate_id, {})
+    given = scenario.approvals.get(last_id, {})
     return GatePage(
         gate_id=opened.gate_id,
         channel=opened.channel,
@@ -118,9 +126,11 @@ def gate_page(
             if each != opened.gate_id and scenario.gates[each].opened_position <= at
         ),
         outcome=gate.outcome,
-        headline=headline(scenario, gate, key_counts_at(state, "gate", at)),
+        headline=headline(scenario, gate, at, key_counts_at(state, "gate", at)),
         opened_position=gate.opened_position,
         decision=decision_of(state, gate, at),
+        has_quorum=last is not None,
+        completing=None if last_id == opened.gate_id else last_id,
         promoted_position=promoted,
         approvals=tuple((name, position) for name, position in given.items() if position <= at),
         passes=(sum(gate.passes("candidate")), sum(gate.passes("incumbent"))),
@@ -137,8 +147,8 @@ def gate_page(
     )
 
 
-def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
-    """Why it ended as it did, in one or two sentences; or what it waits for.
+def headline(scenario: Scenario, gate: Gate, at: int, key_counts: bool = True) -> str:
+    """Why it ended as it did, in one or two sentences; or what it waits for, as of *at*.
 
     *key_counts* is whether there is a gate key by which it could end.
     """
@@ -147,7 +157,7 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
     match gate.outcome:
         case "passed":
             held = f"After {tasks} everything that the policy asks for held."
-            return held + _workers(scenario, gate)
+            return held + workers_line(scenario, gate, at)
         case "failed" | "inconclusive":
             rules = rule_lines(gate.part.rule, gate.level, gate.slots())
             ended = next(
@@ -177,18 +187,6 @@ def headline(scenario: Scenario, gate: Gate, key_counts: bool = True) -> str:
             )
         case _:
             return _waiting(gate, tasks) if key_counts else f"Stands still after {tasks}. {NO_KEY}"
-
-
-def _workers(scenario: Scenario, gate: Gate) -> str:
-    """How many gate workers had passed it by then, where the policy asks for more than one."""
-    wanted = gate.policy.gate_quorum
-    if wanted == 1:
-        return ""
-    found = worker_count(
-        (each.decision_key or "", each.decision_actor) for each in passes_with(scenario, gate)
-    )
-    awaits = "; another one is awaited" if found < wanted else ""
-    return f" With it {found} of {wanted} gate workers passed it{awaits}."
 
 
 def _waiting(gate: Gate, tasks: str) -> str:

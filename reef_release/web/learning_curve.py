@@ -113,7 +113,7 @@ class LearningPage:
     batch_count: int
     gates: tuple[GatePoint, ...]
     gate_count: int
-    promotions: tuple[Pointer, ...]
+    moves: tuple[Pointer, ...]
     accepted_chart: Chart | None
     loss_chart: Chart | None
     distance_chart: Chart | None
@@ -143,7 +143,7 @@ def learning_page(
     groups = tuple(_groups(learning.sessions(name, at, MOST_GROUPS)))
     step_count, positions = learning.steps(name, at, MOST_STEPS)
     steps = tuple(_steps(step_events, step_count, len(positions)))
-    promotions = _promotions(scenario, at)
+    moves = _moves(scenario, at)
     releases = _releases(scenario, learning, at)
     decided = [
         gate
@@ -161,11 +161,11 @@ def learning_page(
         batch_count=learning.trained(name, at, 1)[0],
         gates=gates,
         gate_count=len(decided),
-        promotions=promotions,
-        accepted_chart=_accepted_chart(groups, promotions, sessions, name),
-        loss_chart=_step_chart("Loss and its terms", _LOSSES, steps, promotions),
-        distance_chart=_step_chart("Distance and entropy", _DISTANCES, steps, promotions),
-        gate_chart=_gate_chart(gates, promotions),
+        moves=moves,
+        accepted_chart=_accepted_chart(groups, moves, sessions, name),
+        loss_chart=_step_chart("Loss and its terms", _LOSSES, steps, moves),
+        distance_chart=_step_chart("Distance and entropy", _DISTANCES, steps, moves),
+        gate_chart=_gate_chart(gates, moves),
     )
 
 
@@ -246,29 +246,35 @@ def _gate(gate: Gate) -> GatePoint:
     )
 
 
-def _promotions(scenario: Scenario, at: int) -> tuple[Pointer, ...]:
-    """The newest promotions by *at*, in order."""
+def _moves(scenario: Scenario, at: int) -> tuple[Pointer, ...]:
+    """The newest promotions and rollbacks by *at*, in order."""
     found: list[Pointer] = []
     for pointers in scenario.pointers.values():
-        count = bisect_right(pointers, at, key=lambda each: each.position)
-        found += [each for each in pointers[:count] if each.kind == "release.promoted"]
+        found += pointers[: bisect_right(pointers, at, key=lambda each: each.position)]
     return tuple(sorted(found, key=lambda each: each.position)[-_MOST_MARKS:])
 
 
 def _marks(
-    promotions: Sequence[Pointer], places: Sequence[tuple[int, float]]
-) -> list[tuple[float, str, int]]:
-    """Promotions between *places*, which are (position, place): each at the place before it."""
+    moves: Sequence[Pointer], places: Sequence[tuple[int, float]]
+) -> list[tuple[float, str, int, str]]:
+    """Moves between *places*, which are (position, place): each at the place before it."""
     marks = []
-    for each in promotions:
+    for each in moves:
         index = bisect_right(places, each.position, key=lambda place: place[0])
         if places and index:
-            marks.append((places[index - 1][1], f"promoted {each.release_id[:8]}", each.position))
+            marks.append(_mark(each, places[index - 1][1]))
     return marks
 
 
+def _mark(move: Pointer, place: float) -> tuple[float, str, int, str]:
+    is_promotion = move.kind == "release.promoted"
+    words = "promoted" if is_promotion else "rolled back to"
+    kind = "promotion" if is_promotion else "rollback"
+    return place, f"{words} {move.release_id[:8]}", move.position, kind
+
+
 def _accepted_chart(
-    groups: Sequence[Group], promotions: Sequence[Pointer], sessions: SessionIndex, name: str
+    groups: Sequence[Group], moves: Sequence[Pointer], sessions: SessionIndex, name: str
 ) -> Chart | None:
     if not groups:
         return None
@@ -277,20 +283,13 @@ def _accepted_chart(
         "session, in the order in which they began",
         [(group.first + group.last) / 2 for group in groups],
         [Series(name="accepted", values=tuple(group.accepted_share for group in groups))],
-        marks=[
-            (
-                float(sessions.count(name, each.position)),
-                f"promoted {each.release_id[:8]}",
-                each.position,
-            )
-            for each in promotions
-        ],
+        marks=[_mark(each, float(sessions.count(name, each.position))) for each in moves],
         y_range=(0.0, 1.0),
     )
 
 
 def _step_chart(
-    title: str, names: Sequence[str], steps: Sequence[StepPoint], promotions: Sequence[Pointer]
+    title: str, names: Sequence[str], steps: Sequence[StepPoint], moves: Sequence[Pointer]
 ) -> Chart | None:
     shown = [name for name in names if any(name in step.metrics for step in steps)]
     if not shown:
@@ -303,11 +302,11 @@ def _step_chart(
             Series(name=name, values=tuple(step.metrics.get(name) for step in steps))
             for name in shown
         ],
-        marks=_marks(promotions, [(step.position, float(step.number)) for step in steps]),
+        marks=_marks(moves, [(step.position, float(step.number)) for step in steps]),
     )
 
 
-def _gate_chart(gates: Sequence[GatePoint], promotions: Sequence[Pointer]) -> Chart | None:
+def _gate_chart(gates: Sequence[GatePoint], moves: Sequence[Pointer]) -> Chart | None:
     if not any(gate.slots for gate in gates):
         return None
     places = [float(number) for number in range(1, len(gates) + 1)]
@@ -329,7 +328,7 @@ def _gate_chart(gates: Sequence[GatePoint], promotions: Sequence[Pointer]) -> Ch
         places,
         [each for each in series if any(value is not None for value in each.values)],
         marks=_marks(
-            promotions,
+            moves,
             [(gate.position, place) for gate, place in zip(gates, places, strict=True)],
         ),
         y_range=(0.0, 1.0),

@@ -29,7 +29,7 @@ def next_step(page: CandidatePage, past: Past, *, is_held: bool) -> str:
             return _OTHER
         case "promoted":
             return _promoted(page)
-        case "passed":
+        case "passed" | "passing":
             return _passed(page, past, is_held)
         case "in gate":
             if not past.key_counts("gate"):

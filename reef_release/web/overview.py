@@ -6,10 +6,11 @@ without effect the newest thousand of the whole log are counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
+from itertools import islice
 
 from reef_release.domain import events as ev
 from reef_release.domain.gate import Gate
@@ -41,6 +42,7 @@ __all__ = [
     "SignalLine",
     "TailRow",
     "Why",
+    "WorkersWait",
     "overview",
     "refusals",
     "scenario_line",
@@ -159,6 +161,15 @@ class Approval:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkersWait:
+    """A candidate that passed and waits for another gate worker; `line` says how many did."""
+
+    candidate_id: str
+    gate_id: str
+    line: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class BudgetLine:
     """The error budget of the policy in force; decimals."""
 
@@ -221,6 +232,7 @@ class Overview:
     held_reason: str
     signal: SignalLine
     budget: BudgetLine | None
+    workers: list[WorkersWait]
     approvals: list[Approval]
     refusals: list[Refusal]
     nodes: list[NodeLine]
@@ -247,6 +259,7 @@ async def overview(
         held_reason=held.data.reason if held and isinstance(held.data, ev.ScenarioHeld) else "",
         signal=await _signal(past, signal),
         budget=_budget(past),
+        workers=_workers(past),
         approvals=_approvals(past),
         refusals=await refusals(past),
         nodes=await _nodes(past, now),
@@ -391,31 +404,58 @@ def _budget(past: Past) -> BudgetLine | None:
     )
 
 
-def _approvals(past: Past) -> list[Approval]:
-    """Passed gates of now that lack people, the newest first."""
-    found: list[Approval] = []
-    for number, gate in enumerate(past.gates()):
-        if number == _GATES_LOOKED_AT or len(found) == _APPROVALS:
-            break
-        candidate_id, gate_id = gate.opened.candidate_id, gate.opened.gate_id
-        given, pointer = past.approvals(gate_id), past.serving(gate.opened.channel)
+def _passed(past: Past) -> Iterator[Gate]:
+    """Passed gates that could still lead to a promotion, the newest first."""
+    for gate in islice(past.gates(), _GATES_LOOKED_AT):
+        candidate_id, pointer = gate.opened.candidate_id, past.serving(gate.opened.channel)
         if (
             past.outcome(gate) == "passed"
-            and len(given) < gate.policy.approvals
-            and not lacking_workers(past.history.state, past.scenario, gate, past.at)
             and past.promoted_position(candidate_id) is None
             and past.revoked_position(candidate_id) is None
             and (pointer is None or pointer.position < gate.opened_position)
         ):
-            found.append(
-                Approval(
-                    candidate_id=candidate_id,
-                    gate_id=gate_id,
-                    wanted=gate.policy.approvals,
-                    given=given,
-                )
-            )
-    return found
+            yield gate
+
+
+def _lacking(past: Past, gate: Gate) -> list[Reason]:
+    return lacking_workers(past.history.state, past.scenario, gate, past.at)
+
+
+def _approvals(past: Past) -> list[Approval]:
+    """Passed gates of now that lack people, the newest first."""
+    found = (
+        Approval(
+            candidate_id=gate.opened.candidate_id,
+            gate_id=gate.opened.gate_id,
+            wanted=gate.policy.approvals,
+            given=past.approvals(gate.opened.gate_id),
+        )
+        for gate in _passed(past)
+        if not _lacking(past, gate)
+    )
+    return list(islice((each for each in found if len(each.given) < each.wanted), _APPROVALS))
+
+
+def _workers(past: Past) -> list[WorkersWait]:
+    """Candidates whose newest gate passed and that lack gate workers, the newest first."""
+    found = (
+        WorkersWait(
+            candidate_id=gate.opened.candidate_id,
+            gate_id=gate.opened.gate_id,
+            line=reason.message,
+        )
+        for gate in _passed(past)
+        if _is_newest(past, gate)
+        for reason in _lacking(past, gate)
+    )
+    return list(islice(found, _APPROVALS))
+
+
+def _is_newest(past: Past, gate: Gate) -> bool:
+    """Whether no later gate of the candidate goes on or has decided it."""
+    gates = past.scenario.candidates[gate.opened.candidate_id].gates
+    later = (past.scenario.gates[gate_id].opened_position for gate_id in gates)
+    return not any(gate.opened_position < each <= past.at for each in later)
 
 
 async def refusals(past: Past) -> list[Refusal]:
@@ -429,13 +469,13 @@ def _refusal(past: Past, row: Row) -> Refusal:
     reasons: tuple[Reason, ...] = ()
     if isinstance(data, ev.CandidateRefused):
         candidate_id, reasons = data.candidate_id, tuple(data.reasons)
-        line = f"Refused before any gate, for {count_of(len(reasons), 'reason')}."
+        line = f"Refused at admission, for {count_of(len(reasons), 'reason')}."
     else:
         assert isinstance(data, ev.DecisionPosted | ev.GateStale)
         gate_id = data.gate_id
         gate = past.scenario.gates[gate_id]
         candidate_id = gate.opened.candidate_id
-        line = headline(past.scenario, gate)
+        line = headline(past.scenario, gate, past.at)
     return Refusal(
         position=row.position,
         recorded_at=row.envelope.recorded_at,

@@ -35,6 +35,7 @@ class PolicyLine:
     actor: str
     reason: str
     rules: tuple[RuleText, ...]
+    gate_workers: int
     approvals: int
     suite: SuiteLine
 
@@ -78,6 +79,7 @@ async def policy_line(past: Past, found: PolicyInForce) -> PolicyLine:
         actor=row.envelope.actor,
         reason=row.data.reason if isinstance(row.data, ev.PolicyChanged) else "",
         rules=tuple(rule_texts(policy.standard.rule)),
+        gate_workers=policy.gate_quorum,
         approvals=policy.approvals,
         suite=suite_line(past, policy.suite),
     )

@@ -27,6 +27,7 @@ _IN_WORDS = frozenset(
         "bootstrap",
         "budget",
         "canaries",
+        "gate_quorum",
         "generation",
         "max_attempts",
         "max_errors",
@@ -59,6 +60,7 @@ def policy_terms(policy: Policy) -> Mapping[str, tuple[str, ...]]:
         "error budget": (_budget(policy.budget),),
         "suite": (policy.suite,),
         "life of a suite": (f"at most {count_of(policy.suite_max_gates, 'gate')}",),
+        "gate workers": (str(policy.gate_quorum),),
         "approvals": (
             count_of(policy.approvals, "person", "people") if policy.approvals else _NONE,
         ),

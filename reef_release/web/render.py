@@ -12,6 +12,7 @@ from litestar import Response
 from reef_release import __version__
 from reef_release.web.assets import asset_path
 from reef_release.web.isolation import dump_printed, laid_out, printed
+from reef_release.web.table_rows import labelled
 from reef_release.web.words import ago, coded, count_of, is_long, size_of, words_of
 
 __all__ = ["HEADERS", "environment", "page"]
@@ -39,7 +40,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    found.filters.update(ago=ago, coded=coded, count=count_of, shown_size=size_of, words=words_of)
+    found.filters.update(
+        ago=ago, coded=coded, count=count_of, labelled=labelled, shown_size=size_of, words=words_of
+    )
     found.tests.update(long=is_long)
     found.policies["json.dumps_function"] = dump_printed
     found.globals.update(asset=asset_path, service_version=__version__)

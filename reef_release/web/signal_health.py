@@ -18,19 +18,21 @@ from reef_release.projections.signal import Counts, SignalHealth
 __all__ = ["Alarm", "Hour", "Line", "SignalPage", "Stage", "signal_page"]
 
 MOST_HOURS = 24 * 31
-_FUNNEL_WIDTH = 640.0
-_PLOT_WIDTH, _PLOT_HEIGHT = 720.0, 96.0
+_PLOT_HEIGHT = 96.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A step on the way from a call to training; shares are between 0 and 1, None of nothing."""
+    """A step on the way from a call to training; shares are between 0 and 1, None of nothing.
+
+    `width_percent` is its bar's, of the picture's: bars scale with a page, letters do not.
+    """
 
     name: str
     count: int
     of_calls: float | None
     of_before: float | None
-    width: float
+    width_percent: float
     meaning: str
 
 
@@ -46,7 +48,11 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Hour:
-    """One hour's calls and what became of them; `x`, `height` and `bound_height` are its bar's."""
+    """One hour's calls and what became of them.
+
+    `x_percent` and `width_percent` are its bar's, of the picture's width; `height` and
+    `bound_height` are in pixels.
+    """
 
     name: str
     calls: int
@@ -56,8 +62,8 @@ class Hour:
     judged: int
     batched: int
     trained: int
-    x: float = 0.0
-    width: float = 0.0
+    x_percent: float = 0.0
+    width_percent: float = 0.0
     height: float = 0.0
     bound_height: float = 0.0
 
@@ -89,8 +95,6 @@ class SignalPage:
     asked_hours: int
     alarm: Alarm | None
     findings: tuple[Reason, ...]
-    funnel_width: float = _FUNNEL_WIDTH
-    plot_width: float = _PLOT_WIDTH
     plot_height: float = _PLOT_HEIGHT
 
 
@@ -149,7 +153,7 @@ def _stages(total: Counts) -> tuple[Stage, ...]:
                 count=count,
                 of_calls=_share(count, total.calls),
                 of_before=None if name == "calls" else _share(count, before),
-                width=round(_FUNNEL_WIDTH * (_share(count, total.calls) or 0.0), 1),
+                width_percent=round(100 * (_share(count, total.calls) or 0.0), 1),
                 meaning=meaning,
             )
         )
@@ -203,7 +207,7 @@ def _replies(total: Counts) -> tuple[Line, ...]:
 
 def _hours(counts: Mapping[str, Counts]) -> tuple[Hour, ...]:
     most = max((each.calls for each in counts.values()), default=0) or 1
-    column = _PLOT_WIDTH / max(len(counts), 24)
+    column = 100 / max(len(counts), 24)
     return tuple(
         Hour(
             name=name,
@@ -214,8 +218,8 @@ def _hours(counts: Mapping[str, Counts]) -> tuple[Hour, ...]:
             judged=each.judged,
             batched=each.batched,
             trained=each.trained,
-            x=round(index * column, 1),
-            width=round(column * 0.8, 1),
+            x_percent=round(index * column, 3),
+            width_percent=round(column * 0.8, 3),
             height=round(_PLOT_HEIGHT * each.calls / most, 1),
             bound_height=round(_PLOT_HEIGHT * each.bound.total() / most, 1),
         )

@@ -143,7 +143,7 @@ def _fields(
                 "details": tuple(data.reasons),
             }
         case ev.DecisionPosted() | ev.GateStale():
-            return _gate_fields(scenario, data, is_valid=is_valid)
+            return _gate_fields(scenario, data, position, is_valid=is_valid)
         case ev.CandidateRevoked():
             return {
                 "what": "candidate revoked",
@@ -208,14 +208,14 @@ def _scenario_fields(scenario: Scenario, data: ev.EventData, *, is_valid: bool) 
 
 
 def _gate_fields(
-    scenario: Scenario, data: ev.DecisionPosted | ev.GateStale, *, is_valid: bool
+    scenario: Scenario, data: ev.DecisionPosted | ev.GateStale, position: int, *, is_valid: bool
 ) -> dict[str, Any]:
     outcome = data.TYPE.removeprefix("gate.")
     gate = scenario.gates.get(data.gate_id)
     fields: dict[str, Any] = {
         "what": f"gate {'went stale' if outcome == 'stale' else outcome}",
         "gate_id": data.gate_id,
-        "reason": headline(scenario, scenario.gates[data.gate_id]) if is_valid else "",
+        "reason": headline(scenario, scenario.gates[data.gate_id], position) if is_valid else "",
     }
     if gate is not None:
         fields |= {

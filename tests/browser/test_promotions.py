@@ -24,13 +24,19 @@ PAGES = (
 _WIDER = """() => [...document.querySelectorAll("main *")]
     .filter((each) => !(each instanceof SVGElement) && each.scrollWidth > each.clientWidth + 1
         && getComputedStyle(each).display !== "inline"
-        && !each.closest(".digest, .visually-hidden"))
+        && !each.closest(".digest, .visually-hidden, thead"))
     .map((each) => ({
         what: each.getAttribute("aria-label") || each.outerHTML.slice(0, 80),
         scrolls: getComputedStyle(each).overflowX === "auto",
         focus: each.tabIndex === 0,
     }))"""
-"""What in a page is wider than the place it has; digests are cut on purpose, and can be copied."""
+"""What in a page is wider than the place it has; digests are cut on purpose, and can be copied.
+
+Headings of tables are out of sight on narrow screens, and on others as wide as their table.
+"""
+
+
+_LABELS = "cells => cells.map((each) => getComputedStyle(each, '::before').content)"
 
 
 def open_page(visitor: Visitor, name: str) -> None:
@@ -61,6 +67,40 @@ def test_no_page_has_a_barrier(auditor: Visitor, pictures: Path, name: str, them
     open_page(auditor, name)
     take_picture(auditor.page, pictures, f"{name}-{theme}")
     assert auditor.barriers() == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_small_screen_shows_each_row_whole_and_says_it_is_a_row(
+    auditor: Visitor, name: str
+) -> None:
+    auditor.page.set_viewport_size({"width": 360, "height": 740})
+    open_page(auditor, name)
+    page = auditor.page
+    for table in page.get_by_role("table").all():
+        cells = table.get_by_role("cell").all() + table.get_by_role("rowheader").all()
+        assert table.get_by_role("columnheader").count() > 0
+        assert cells
+        for cell in cells:
+            box = cell.bounding_box()
+            assert box is None or box["x"] + box["width"] <= 360, cell.inner_html()
+    current = page.locator(".pages [aria-current]").bounding_box()
+    assert current is not None
+    assert 0 <= current["x"] <= current["x"] + current["width"] <= 360
+    assert auditor.barriers() == []
+
+
+def test_a_small_screen_names_the_column_of_each_cell(auditor: Visitor) -> None:
+    auditor.page.set_viewport_size({"width": 360, "height": 740})
+    cells = auditor.open("timeline").locator("tbody tr").first.locator("td")
+    shown = cells.evaluate_all(_LABELS)
+    assert [each.split('"')[1] for each in shown] == [
+        "Position",
+        "When",
+        "What",
+        "Release",
+        "Why",
+        "By",
+    ]
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280, 1920])

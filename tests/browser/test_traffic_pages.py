@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -153,6 +154,22 @@ def test_a_page_fits_a_small_screen(visit: Open, name: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+@pytest.mark.parametrize(
+    ("name", "picture"), [("signal", ".funnel"), ("signal", ".hours"), ("session", ".links")]
+)
+def test_letters_of_a_picture_keep_their_size_on_a_small_screen(
+    visit: Open, name: str, picture: str
+) -> None:
+    page = visit(name)
+    text = page.locator(f"{picture} text").first
+    large = text.bounding_box()
+    page.set_viewport_size({"width": 360, "height": 740})
+    small = text.bounding_box()
+    assert large is not None
+    assert small is not None
+    assert round(small["height"]) == round(large["height"]) >= 11
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_says_the_same_without_javascript(visit: Open, name: str) -> None:
     with_script, without = visit(name), visit(name, javascript=False)
@@ -176,6 +193,14 @@ def test_the_signal_page_says_what_to_do_about_an_alarm(visit: Open) -> None:
     assert "unknown-reply" in alarms
     assert page.get_by_role("img", name="Funnel").count() == 1
     assert "no reply that was served here" in page.locator("main").inner_text()
+
+
+def test_where_no_alarm_is_raised_the_turns_that_were_lost_are_told(visit: Open) -> None:
+    for path in ("/s/homework", "/s/homework/signal"):
+        said = visit(path=path).locator("p", has_text="no alarm").first.inner_text()
+        assert re.search(
+            r"7 of \d+ judged turns came to no sample, mostly as unknown-release", said
+        )
 
 
 def test_charts_are_drawn_with_a_cursor_and_stay_pictures_without_a_script(visit: Open) -> None:

@@ -16,17 +16,17 @@ function colour(name) {
   return found;
 }
 
-function markPlugin(marks, stroke) {
+function markPlugin(marks, strokes) {
   return {
     hooks: {
       draw: (plot) => {
         const { ctx, bbox } = plot;
         ctx.save();
-        ctx.strokeStyle = stroke;
-        ctx.setLineDash([2, 3]);
         for (const mark of marks) {
           const x = Math.round(plot.valToPos(mark.place, "x", true));
           if (x < bbox.left || x > bbox.left + bbox.width) continue;
+          ctx.strokeStyle = strokes[mark.kind];
+          ctx.setLineDash(mark.kind === "rollback" ? [] : [2, 3]);
           ctx.beginPath();
           ctx.moveTo(x, bbox.top);
           ctx.lineTo(x, bbox.top + bbox.height);
@@ -67,7 +67,7 @@ function draw(figure, place, readout) {
       })),
     ],
     hooks: { setCursor: [(plot) => { readout.textContent = said(chart, plot.cursor.idx); }] },
-    plugins: [markPlugin(chart.marks, colour("--strong-line"))],
+    plugins: [markPlugin(chart.marks, { promotion: colour("--strong-line"), rollback: colour("--warn") })],
   };
   place.replaceChildren();
   return new uPlot(options, chart.columns, place);

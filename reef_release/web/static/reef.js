@@ -19,24 +19,28 @@ for (const area of document.querySelectorAll(".scroll")) {
   new ResizeObserver(look).observe(area);
 }
 
-function cell(text, name) {
+function cell(content, name) {
   const made = document.createElement("td");
-  made.textContent = text;
+  made.append(content);
   if (name) made.className = name;
   return made;
 }
 
-function tailRow(row, scenario) {
+function tailRow(row, scenario, heads) {
   const made = document.createElement("tr");
   const link = document.createElement("a");
   link.className = "position";
   link.href = `/s/${encodeURIComponent(scenario)}/log/${row.position}`;
   link.textContent = `#${row.position}`;
-  const first = document.createElement("td");
-  first.append(link);
   const time = row.recorded_at.slice(11, 19);
-  made.append(first, cell(row.line, "wide"), cell(row.type, "nowrap"), cell(time, "nowrap"), cell(row.actor, "nowrap"));
+  made.append(cell(link), cell(row.line, "wide"), cell(row.type, "nowrap"), cell(time, "nowrap"), cell(row.actor, "nowrap"));
   made.className = "new";
+  // What the service writes into its own rows, for narrow screens.
+  made.setAttribute("role", "row");
+  [...made.cells].forEach((each, index) => {
+    each.setAttribute("role", "cell");
+    each.dataset.label = heads[index].textContent;
+  });
   return made;
 }
 
@@ -57,7 +61,7 @@ function follow(after, scenario) {
     const row = JSON.parse(event.data);
     count += 1;
     if (tail) {
-      tail.prepend(tailRow(row, scenario));
+      tail.prepend(tailRow(row, scenario, tail.parentElement.tHead.rows[0].cells));
       while (tail.rows.length > TAIL_ROWS) tail.lastElementChild.remove();
     }
     if (news) {

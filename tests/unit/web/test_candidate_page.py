@@ -22,8 +22,9 @@ from reef_release.web.facts import gate_at
 from reef_release.web.file_difference import file_difference
 from reef_release.web.score_difference import score_difference
 from reef_release.web.tensor_difference import TensorDifference, tensor_difference
+from tests.training import Trainer
 from tests.web_story import WebStory, tell, tensors, trial_positions
-from tests.world import safetensors
+from tests.world import CHANNEL, World, safetensors
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +69,58 @@ def test_a_promoted_candidate_tells_its_steps_in_order(story: WebStory) -> None:
     assert [step.position for step in found.steps] == sorted(step.position for step in found.steps)
 
 
+def test_a_release_tells_when_it_was_taken_away(story: WebStory) -> None:
+    moves = story.scenario.pointers[CHANNEL]
+    names = {"promoted", "replaced", "rolled back to", "rolled back from"}
+    found = page(story, story.second)
+    told = [(each.position, each.what) for each in found.steps if each.what in names]
+    assert told == [
+        (moves[1].position, "promoted"),
+        (moves[2].position, "rolled back from"),
+        (moves[3].position, "rolled back to"),
+        (moves[4].position, "replaced"),
+    ]
+    details = {each.what: each.detail for each in found.steps}
+    assert details["rolled back from"] == f"to {story.origin[:12]}: “{moves[2].reason}”"
+    assert details["replaced"] == f"by {story.paired[:12]}, promoted"
+    before = page(story, story.second, at=moves[1].position)
+    assert before.steps[-1].what == "promoted"
+
+
+def test_the_list_marks_what_is_served_and_what_was(story: WebStory) -> None:
+    lines = candidate_lines(story.state, story.scenario, story.world.head, 99, {})
+    served = {each.candidate_id: each.served for each in lines if each.served}
+    assert served == {story.origin: "before", story.second: "before", story.paired: "now"}
+
+
+def test_a_parent_that_was_never_submitted_is_named(tmp_path: Path) -> None:
+    """Weights of a line's first batch need not be submitted for those of its second to be."""
+    world = World(tmp_path)
+    world.create_scenario()
+    origin = world.release()
+    trainer = Trainer(world)
+    trainer.train()
+    elsewhere = trainer.line.weights_id
+    trainer.train()
+    own = trainer.line.weights_id
+    assert own is not None
+    world.append(trainer.submission(parent=elsewhere))
+    found = page_of(world, own).ancestors
+    assert [(each.candidate_id, each.submitted_position) for each in found] == [(elsewhere, None)]
+    direct = page_of(world, world.submit(parent=origin)).ancestors
+    assert [each.candidate_id for each in direct] == [origin]
+    assert direct[0].submitted_position is not None
+
+
+def page_of(world: World, candidate_id: str) -> CandidatePage:
+    found = world.scenario.candidates[candidate_id]
+    return candidate_page(world.state, world.scenario, found, world.head, {})
+
+
 def test_a_refused_candidate_has_every_reason(story: WebStory) -> None:
     found = page(story, story.refused)
     assert found.status == "refused"
-    assert found.headline == "Its files were refused for 1 reason."
+    assert found.headline == "Refused at admission, for 1 reason."
     assert [reason.code for reason in found.reasons] == ["not-finite"]
 
 

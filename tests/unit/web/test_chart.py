@@ -31,9 +31,11 @@ def test_a_gap_in_the_values_is_a_gap_in_the_line() -> None:
 
 
 def test_marks_stand_where_they_happened() -> None:
-    made = chart("t", "x", [0, 10], [Series(name="a", values=(0.0, 1.0))], marks=[(5, "m", 7)])
+    made = chart(
+        "t", "x", [0, 10], [Series(name="a", values=(0.0, 1.0))], marks=[(5, "m", 7, "rollback")]
+    )
     assert made.marks[0].x == (made.left + made.right) / 2
-    assert made.data["marks"] == [{"place": 5, "label": "m"}]
+    assert made.data["marks"] == [{"place": 5, "label": "m", "kind": "rollback"}]
 
 
 def test_ticks_are_round_and_cover_the_range() -> None:

@@ -256,7 +256,7 @@ async def test_a_revoked_candidate_says_first_who_revoked_it_and_why(story: WebS
 
 async def test_the_timeline_is_filtered_by_kind(story: WebStory) -> None:
     found = await page(story, "/timeline?kind=hold&kind=resume&kind=nonsense")
-    assert len(re.findall(r'<tr id="e', found)) == 2
+    assert len(re.findall(r'<tr role="row" id="e', found)) == 2
     assert 'value="hold" checked' in found
     assert 'value="promotion" checked' not in found
     none = words(await page(story, "/timeline?kind=fall"))
@@ -266,7 +266,7 @@ async def test_the_timeline_is_filtered_by_kind(story: WebStory) -> None:
 async def test_the_timeline_links_its_picture_to_its_table(story: WebStory) -> None:
     html = await page(story, "/timeline")
     marks = re.findall(r'href="#e(\d+)"', html)
-    rows = re.findall(r'<tr id="e(\d+)"', html)
+    rows = re.findall(r'<tr role="row" id="e(\d+)"', html)
     assert sorted(marks, key=int) == sorted(rows, key=int)
     assert "without effect" in words(html)
 
@@ -281,7 +281,7 @@ async def test_the_timeline_pages_by_position_and_loses_nothing(tmp_path: Path) 
     async with visit(world) as client:
         while path:
             html = (await client.get(f"{BASE}{path}")).text
-            seen += [int(each) for each in re.findall(r'<tr id="e(\d+)"', html)]
+            seen += [int(each) for each in re.findall(r'<tr role="row" id="e(\d+)"', html)]
             older = re.search(r'rel="next" href="/s/homework(/timeline\?before=\d+)"', html)
             path = older[1] if older else ""
     expected = [world.scenario.created_position, *range(world.head - 59, world.head + 1)]

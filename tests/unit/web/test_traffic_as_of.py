@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,7 +136,7 @@ def test_the_funnel_narrows_from_calls_to_training(world: World, whole: Projecti
     assert list(counts) == ["calls", "main", "bound", "judged", "batched", "trained"]
     assert counts["calls"] >= counts["main"] >= counts["bound"]
     assert counts["trained"] == 4
-    assert all(stage.width <= page.funnel_width for stage in page.stages)
+    assert all(stage.width_percent <= 100 for stage in page.stages)
     assert all(line.meaning for line in page.unbound + page.bound + page.errors + page.refused)
     assert page.alarm is None
     raised = next(
@@ -188,7 +189,7 @@ def test_the_learning_curve_has_bounded_points_and_marks(world: World, whole: Pr
     assert [step.number for step in page.steps] == [1, 2, 3, 4, 5, 6, 7]
     assert page.batch_count == len(page.batches) == 3
     assert [gate.outcome for gate in page.gates] == ["passed", "passed", "failed"]
-    assert len(page.promotions) == 2
+    assert len(page.moves) == 2
     assert page.releases[0].promoted_position is not None
     assert page.accepted_chart.marks
     assert [series.name for series in page.loss_chart.series] == ["loss"]
@@ -196,6 +197,22 @@ def test_the_learning_curve_has_bounded_points_and_marks(world: World, whole: Pr
     empty = Reader(world, whole, world.scenario.created_position).learning()
     assert empty.is_empty
     assert empty.accepted_chart is None
+
+
+def test_the_learning_curve_marks_rollbacks_beside_promotions(
+    tmp_path: Path, short_blocks: None
+) -> None:
+    world = World(tmp_path)
+    world.create_scenario()
+    origin, better = world.release(), world.release()
+    world.rollback(origin)
+    world.checkpoint()
+    chart = Reader(world, Projections(world).take(*world.bodies), world.head).learning().gate_chart
+    assert [(mark.kind, mark.label) for mark in chart.marks] == [
+        ("promotion", f"promoted {origin[:8]}"),
+        ("promotion", f"promoted {better[:8]}"),
+        ("rollback", f"rolled back to {origin[:8]}"),
+    ]
 
 
 def test_a_chart_names_no_line_that_it_does_not_have(world: World, whole: Projections) -> None:
