@@ -132,7 +132,7 @@ async def _policy(past: Past) -> PolicyInForceView:
     return PolicyInForceView(
         version=found.policy.version,
         digest=found.digest,
-        act=await _act_at(past, found.position),
+        act=await _act_at(past, found.position, figures=True),
         gate_quorum=found.policy.gate_quorum,
         approvals=found.policy.approvals,
     )
