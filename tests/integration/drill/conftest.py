@@ -32,6 +32,8 @@ from tests.integration.api.story import SCENARIO, Site, Story
 from trainer.tiny.shipped import BETTER, FLATTERER, ORIGIN
 
 _PATIENCE_S = 60
+_CHECKPOINT_S = 2
+"""Attacks on nodes wait until a checkpoint covers what they appended."""
 
 
 class TinySite(Site):
@@ -54,7 +56,7 @@ class Running:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
     async def _serve(self) -> None:
-        async with open_service(self.site.settings()) as service:
+        async with open_service(self.site.settings(checkpoint_interval_s=_CHECKPOINT_S)) as service:
             config = uvicorn.Config(
                 create_app(service), port=self.port, log_level="warning", ws="none"
             )
