@@ -57,7 +57,13 @@ class DrillStack(LocalStack):
     """A `drill.stack.Stack` of processes; use it as a context."""
 
     def __init__(self, home: Path) -> None:
-        super().__init__(home, scenario=SCENARIO, learning=homework_learning())
+        super().__init__(
+            home,
+            scenario=SCENARIO,
+            learning=homework_learning(),
+            # Attacks on nodes wait until a checkpoint covers what they appended.
+            service_settings={"REEF_CHECKPOINT_INTERVAL_S": "2"},
+        )
         self._suite = b""
         self._tokens: Tokens | None = None
 
