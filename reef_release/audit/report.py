@@ -11,7 +11,6 @@ import msgspec
 from reef_release.audit.history import Action, Refusal
 from reef_release.domain.gating.budget import BudgetShare
 from reef_release.domain.gating.rule_words import RuleLine
-from reef_release.domain.reasons import Reason
 from reef_release.errors import ReefError
 
 __all__ = [
@@ -64,10 +63,6 @@ class Problems:
             self.found.append(Problem(where=where, position=position, code=code, message=message))
         else:
             self.left_out += 1
-
-    def add_reason(self, where: str, reason: Reason, position: int | None = None) -> None:
-        """Note a reason of the domain."""
-        self.add(where, reason.code, str(reason), position)
 
     def add_error(self, where: str, error: ReefError, position: int | None = None) -> None:
         """Note an error: its reasons if it has any, else itself."""

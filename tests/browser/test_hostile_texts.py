@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from reef_release.domain.visible import visible
 from reef_release.tokens import TokenRole
 from reef_release.web.assets import asset_path
 from tests.browser.conftest import THEMES
+from tests.browser.worlds import barriers, listen, serving
 from tests.databases import Server
 from tests.hostile_world import HOSTILE, HostileWorld, hidden_in, tell
 from tests.integration.api.server import ServerProcess
-from tests.world import ORIGIN
-from tests.world_database import WorldSite, store
+from tests.world_database import WorldSite
 
-AXE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 _ALL_TEXTS = """() => {
   const found = [document.title];
   for (const each of document.querySelectorAll("*")) {
@@ -58,17 +55,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterato
     home.mkdir()
     world = HostileWorld(home)
     tell(world)
-    with ThreadPoolExecutor(1) as thread:
-        # Playwright runs an event loop in this thread, in which no other one can run.
-        making = postgres.database()
-        database = thread.submit(making.__enter__).result()
-        thread.submit(store, world, database.owner_dsn).result()
-        site = WorldSite(home=home, database=database)
-        try:
-            with ServerProcess(site, origin=ORIGIN) as server:
-                yield Shown(server=server, site=site, world=world)
-        finally:
-            thread.submit(making.__exit__, None, None, None).result()
+    with serving(world, home, postgres) as (server, site):
+        yield Shown(server=server, site=site, world=world)
 
 
 Visit = Callable[..., Page]
@@ -95,13 +83,7 @@ def visit(shown: Shown, chromium: Browser) -> Iterator[Visit]:
         page.get_by_label("Token").fill(shown.site.token(role))
         page.get_by_role("button", name="Sign in").click()
         page.get_by_role("heading", level=1, name="homework").wait_for()
-        page.on(
-            "console",
-            lambda message: (
-                complaints.append(message.text) if message.type in ("error", "warning") else None
-            ),
-        )
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        listen(page, complaints)
         page.goto(shown.server.url + path)
         return page
 
@@ -109,11 +91,6 @@ def visit(shown: Shown, chromium: Browser) -> Iterator[Visit]:
     for context in contexts:
         context.close()
     assert complaints == []
-
-
-def barriers(page: Page) -> list[str]:
-    found = Axe().run(page, options=AXE).response["violations"]
-    return [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]]
 
 
 def is_wider_than_its_window(page: Page) -> bool:

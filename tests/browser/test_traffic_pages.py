@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route
 
 from reef_release.domain.events import decode_envelope
 from reef_release.tokens import TokenRole
 from tests.browser.conftest import THEMES
 from tests.browser.pictures import take_picture
+from tests.browser.worlds import barriers, listen, serving
 from tests.databases import Server
 from tests.integration.api.server import ServerProcess
 from tests.traffic_story import HINT, tell
-from tests.world import ORIGIN, World
-from tests.world_database import WorldSite, store
+from tests.world import World
+from tests.world_database import WorldSite
 
-AXE = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 PAGES = {
     "signal": "/s/homework/signal",
     "signal-alarm": "/s/homework/signal?at={alarm}",
@@ -69,17 +67,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterato
     home.mkdir()
     world = World(home)
     tell(world)
-    with ThreadPoolExecutor(1) as thread:
-        # Playwright runs an event loop in this thread, in which no other one can run.
-        making = postgres.database()
-        database = thread.submit(making.__enter__).result()
-        thread.submit(store, world, database.owner_dsn).result()
-        site = WorldSite(home=home, database=database)
-        try:
-            with ServerProcess(site, origin=ORIGIN) as server:
-                yield Shown(server=server, site=site, world=world)
-        finally:
-            thread.submit(making.__exit__, None, None, None).result()
+    with serving(world, home, postgres) as (server, site):
+        yield Shown(server=server, site=site, world=world)
 
 
 Open = Callable[..., Page]
@@ -116,13 +105,7 @@ def visit(shown: Shown, chromium: Browser) -> Iterator[Open]:
             page.get_by_role("button", name="Sign in").click()
             page.get_by_role("heading", level=1, name="homework").wait_for()
             shown.cookies[role, scenario] = context.storage_state()
-        page.on(
-            "console",
-            lambda message: (
-                complaints.append(message.text) if message.type in ("error", "warning") else None
-            ),
-        )
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        listen(page, complaints)
         page.goto(shown.path(name) if name else shown.server.url + path)
         return page
 
@@ -130,11 +113,6 @@ def visit(shown: Shown, chromium: Browser) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert complaints == []
-
-
-def barriers(page: Page) -> list[str]:
-    found = Axe().run(page, options=AXE).response["violations"]
-    return [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]]
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -10,7 +10,7 @@ import pytest
 from reef_release.api.server import configure_logging
 from tests.databases import Database, Server
 from tests.integration.api.server import ServerProcess
-from tests.integration.api.story import Site, Story, open_story
+from tests.integration.api.story import Site, Story, open_story, until
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -65,3 +65,15 @@ async def standing(standing_site: Site) -> AsyncIterator[Story]:
         assignment = await story.claim_soon()
         await story.run_trials(assignment, "+")
         yield story
+
+
+@pytest.fixture
+async def pair(site: Site) -> AsyncIterator[tuple[Story, Story]]:
+    """Two server processes of one site, and an origin that is served."""
+    with ServerProcess(site) as first, ServerProcess(site) as second:
+        one, two = first.story(), second.story()
+        async with one.http, two.http:
+            await one.create_scenario()
+            origin = await one.release()
+            await until(two.serving, lambda served: served == origin)
+            yield one, two

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,6 @@ pytestmark = pytest.mark.anyio
 
 SUBMISSIONS = 64
 MIB = 1024**2
-
-
-@pytest.fixture
-async def pair(site: Site) -> AsyncIterator[tuple[Story, Story]]:
-    """Two server processes of one site, and an origin that is served."""
-    with ServerProcess(site) as first, ServerProcess(site) as second:
-        one, two = first.story(), second.story()
-        async with one.http, two.http:
-            await one.create_scenario()
-            origin = await one.release()
-            await until(two.serving, lambda served: served == origin)
-            yield one, two
 
 
 def trainer(site: Site, number: int) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,6 @@ from tests.integration.api.story import Problem, Site, Story, known_gate, until
 from trainer.gate.worker import GateWorker, GateWorkerConfig
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def pair(site: Site) -> AsyncIterator[tuple[Story, Story]]:
-    """Two server processes of one site, and an origin that is served."""
-    with ServerProcess(site) as first, ServerProcess(site) as second:
-        one, two = first.story(), second.story()
-        async with one.http, two.http:
-            await one.create_scenario()
-            origin = await one.release()
-            await until(two.serving, lambda served: served == origin)
-            yield one, two
 
 
 async def count(story: Story, type_name: str) -> int:
